@@ -1,0 +1,121 @@
+"""The one narrow door to memory that can be worked on.
+
+A probe has nothing else: no cupy, no clock of its own, no path. A device is opened by
+:func:`mats.registry.open_device` from a target and closed by the runner, also after an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mats.model import Reading, TargetInfo
+
+
+class DeviceError(Exception):
+    """The device could not do what was asked; the text says what and what to do about it."""
+
+
+class OutOfMemory(DeviceError):
+    """An allocation was refused; the device goes on working."""
+
+
+class DeviceLost(DeviceError):
+    """The device answers no more (fallen off the bus, sticky error, needs a reset)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of device memory: ``address`` (virtual) and ``size`` in bytes."""
+
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Bytes of the device at one moment. ``reserved``: held by driver or system; ``others``: by other processes."""
+
+    total: int
+    free: int
+    reserved: Reading
+    others: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBy:
+    """Another process on the device: name or absent, bytes or absent."""
+
+    pid: int
+    name: str
+    memory: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Passive state at one moment; each is a reading with a unit or absent with a reason.
+
+    ``counters``: monotonic event counters by name (``ecc.corrected``, ``remap.uncorrectable``,
+    ``throttle.thermal`` in seconds ...), compared before and after a test.
+    """
+
+    temperature: Reading
+    core_clock: Reading
+    memory_clock: Reading
+    power: Reading
+    performance_state: Reading
+    """P-state as a count: 0 is the fastest."""
+    ecc: str
+    """"on", "off", or why it is not known, in words."""
+    counters: tuple[tuple[str, Reading], ...] = ()
+
+
+class Device(Protocol):
+    """Describe, allocate, free, launch, copy, fetch, synchronise; and the passive state beside them.
+
+    Every call may raise :class:`DeviceError`; after :class:`DeviceLost` only ``close`` is called.
+    """
+
+    def describe(self) -> TargetInfo: ...
+
+    def memory(self) -> MemoryState: ...
+
+    def allocate(self, size: int) -> Buffer:
+        """``size`` bytes aligned to at least 2 MiB where ``size`` is a multiple of 2 MiB. Raises OutOfMemory."""
+        ...
+
+    def free(self, buffer: Buffer) -> None: ...
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        """Run a kernel of ``kernels/`` over ``tiles`` tiles and wait for it; gives its duration in seconds.
+
+        Arguments go by the names of the kernel's own parameters: a missing, unknown or ill-typed one raises
+        TypeError before anything runs. Pointers take a :class:`Buffer` (or a plain address within one).
+        """
+        ...
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        """Copy all of ``source`` to ``destination`` at ``offset`` bytes; gives the duration in seconds."""
+        ...
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes: ...
+
+    def synchronise(self) -> None: ...
+
+    def conditions(self) -> Conditions: ...
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        """Other processes that use the device, or a sentence saying why they cannot be listed."""
+        ...
+
+    def now(self) -> float:
+        """Seconds on the device's clock (simulated on ``sim``)."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass on the device's clock; used to test retention."""
+        ...
+
+    def close(self) -> None:
+        """Free everything that was allocated; safe to call twice and after DeviceLost."""
+        ...

@@ -1,0 +1,322 @@
+"""The vocabulary of mats: every value that travels from a measurement to a report.
+
+One frozen :class:`Run` holds everything that was seen; every report is a view of it. This module imports
+nothing of ours, so that each room of the project can speak these words without knowing another room.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+SCHEMA_VERSION = 1
+"""Version of the saved run's layout; raised when a field changes its meaning or goes."""
+
+
+class UnitError(ValueError):
+    """Two quantities of different units were compared or combined."""
+
+
+class Unit(enum.StrEnum):
+    """Base units; prefixes exist only in reports."""
+
+    BYTE = "B"
+    SECOND = "s"
+    BYTE_PER_SECOND = "B/s"
+    HERTZ = "Hz"
+    CELSIUS = "degC"
+    WATT = "W"
+    COUNT = "count"
+    RATIO = "ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A finite number with its unit; comparing two units raises :class:`UnitError`."""
+
+    value: int | float
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise TypeError(f"a quantity needs a number, not {self.value!r}")
+        if not math.isfinite(self.value):
+            raise ValueError(f"a quantity must be finite, not {self.value!r}: absent is a value of its own")
+
+    def _same(self, other: Quantity) -> None:
+        if self.unit is not other.unit:
+            raise UnitError(f"cannot compare {self.unit.value} with {other.unit.value}")
+
+    def __lt__(self, other: Quantity) -> bool:
+        self._same(other)
+        return self.value < other.value
+
+    def __le__(self, other: Quantity) -> bool:
+        self._same(other)
+        return self.value <= other.value
+
+    def __gt__(self, other: Quantity) -> bool:
+        self._same(other)
+        return self.value > other.value
+
+    def __ge__(self, other: Quantity) -> bool:
+        self._same(other)
+        return self.value >= other.value
+
+
+class AbsenceKind(enum.StrEnum):
+    """Why a value is not there."""
+
+    NOT_SUPPORTED = "not_supported"
+    NO_PERMISSION = "no_permission"
+    MISSING_SYMBOL = "missing_symbol"
+    TIMED_OUT = "timed_out"
+    NOT_FOUND = "not_found"
+    NOT_TESTED = "not_tested"
+    INSUFFICIENT = "insufficient"
+    DEVICE_LOST = "device_lost"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A value that could not be had, with the reason in one sentence. Never None, "N/A" or 0."""
+
+    kind: AbsenceKind
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason:
+            raise ValueError("an absent value must carry its reason")
+
+
+Reading = Quantity | Absent
+Cell = int | float | str | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A named reading: how it was taken, of what it is a statistic, and the raw samples behind it.
+
+    ``name`` is dotted (``memory.errors``); ``labels`` tell apart several readings of one name
+    (``(("operation", "write"),)``); ``samples`` share the reading's unit.
+    """
+
+    name: str
+    reading: Reading
+    labels: tuple[tuple[str, str], ...] = ()
+    statistic: str = ""
+    method: str = ""
+    samples: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table; without a unit its cells are text."""
+
+    name: str
+    unit: Unit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Evidence that is more than one number: error records, histograms, series over time.
+
+    64-bit words and addresses are text in hexadecimal, since JSON readers lose their low bits.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        width = len(self.columns)
+        for row in self.rows:
+            if len(row) != width:
+                raise ValueError(f"table {self.name}: a row has {len(row)} cells for {width} columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A named pattern in the evidence, e.g. ``stuck_dq``; "unstructured" rather than a wrong name."""
+
+    fault: str
+    title: str
+    explains: str
+    evidence: tuple[str, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one probe saw on one target. It holds no verdict: judging is another step."""
+
+    measurements: tuple[Measurement, ...] = ()
+    tables: tuple[Table, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
+    notes: tuple[str, ...] = ()
+    partial: str = ""
+    """Why the probe stopped early, or empty when it ran to its end."""
+
+
+class SourceKind(enum.StrEnum):
+    DEFINITION = "definition"
+    VENDOR = "vendor"
+    MEASURED = "measured"
+    CONVENTION = "convention"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a bound comes from."""
+
+    title: str
+    locator: str
+    kind: SourceKind
+    read: str
+    """The day it was read, as YYYY-MM-DD."""
+
+
+class Relation(enum.StrEnum):
+    """How a reading must stand to the bound to be in order."""
+
+    AT_MOST = "at_most"
+    AT_LEAST = "at_least"
+
+
+class Severity(enum.StrEnum):
+    """What breaking a limit means. ``unknown``: too little was seen to say anything."""
+
+    NOTE = "note"
+    WARN = "warn"
+    UNKNOWN = "unknown"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound with unit, severity, source and one sentence of reasoning; never a bare number in code.
+
+    ``required``: without this measurement the probe's verdict is unknown. ``kinds``: the kinds of target
+    it is applied to (empty: all).
+    """
+
+    code: str
+    measurement: str
+    title: str
+    relation: Relation
+    bound: Quantity
+    severity: Severity
+    source: Source
+    reasoning: str
+    advice: str
+    required: bool = False
+    kinds: tuple[str, ...] = ()
+    overridden: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("code", "measurement", "title", "reasoning", "advice"):
+            if not getattr(self, name):
+                raise ValueError(f"limit {self.code or '?'} needs a {name}")
+        if not (self.source.title and self.source.locator):
+            raise ValueError(f"limit {self.code} needs a source")
+
+
+class Verdict(enum.StrEnum):
+    PASS = "pass"  # noqa: S105
+    WARN = "warn"
+    UNKNOWN = "unknown"
+    ERROR = "error"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A limit that was broken: the reading, the evidence and what to do."""
+
+    code: str
+    severity: Severity
+    title: str
+    target: str
+    measurement: Measurement
+    limit: Limit
+    fault: str
+    """The diagnosed fault class, or empty when nothing was diagnosed."""
+    evidence: tuple[str, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """What a target is, once opened.
+
+    ``kind``: cuda, host, sim or replay. ``identity``: ordered pairs for reports, e.g. ("uuid", "GPU-..."),
+    ("pci", "0000:01:00.0"). ``origin_kind`` of a replay is the kind that was recorded; elsewhere it equals
+    ``kind``.
+    """
+
+    name: str
+    kind: str
+    title: str
+    memory_total: Reading
+    cache_size: Reading
+    """Size of the last-level cache a verify sweep must exceed (L2 of a GPU, L3 of a host), in bytes."""
+    peak_bandwidth: Reading
+    peak_formula: str
+    identity: tuple[tuple[str, str], ...] = ()
+    simulated: bool = False
+    origin_kind: str = ""
+
+    @property
+    def uuid(self) -> str:
+        return dict(self.identity).get("uuid", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One probe on one target: what was seen and what it means."""
+
+    probe: str
+    question: str
+    target: str
+    verdict: Verdict
+    reason: str
+    """For unknown and error: why. Otherwise empty."""
+    observation: Observation
+    findings: tuple[Finding, ...]
+    limits: tuple[Limit, ...]
+    """The limits it was judged by."""
+    started: str
+    duration: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class HostInfo:
+    name: str
+    system: str
+    python: str
+    processor: str
+    memory_total: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The frozen record of one invocation; saved after each probe."""
+
+    schema_version: int
+    tool: str
+    """Name and version, e.g. "mats 0.1.0"."""
+    started: str
+    """ISO 8601 with zone."""
+    duration: Quantity
+    host: HostInfo
+    command: tuple[str, ...]
+    targets: tuple[TargetInfo, ...]
+    results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+    partial: str = ""
+    """Why the run stopped early, or empty."""
+    required: tuple[str, ...] = ()
+    """Probes without which the run is unknown; empty: every probe that was run."""

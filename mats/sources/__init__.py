@@ -1,0 +1,1 @@
+"""Readers of passive state; the only importers of pynvml."""
