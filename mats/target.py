@@ -1,0 +1,87 @@
+"""What the user names: ``cuda:0``, ``cuda:all``, ``host``, ``sim:PLAN``, ``file:PATH``, parsed once into a value.
+
+Parsing opens nothing: whether the device, the plan or the file exists is said by the device that opens it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mats.probe import UsageError
+
+KINDS = ("cuda", "host", "sim", "file")
+ALL = "all"
+FORMS = "cuda:0, cuda:all, host, sim:PLAN or file:RUN.json"
+
+_INDEX = re.compile(r"[0-9]{1,4}")
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z./-]{4,}")
+_PCI = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?")
+_NEXT = re.compile(r",\s*(?=(?:cuda|host|sim|file)(?:[:,]|\s*$))")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A named target. ``argument``: of cuda an index, a UUID, a PCI address or "all"; of sim a plan; of file a path."""
+
+    kind: str
+    argument: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it stands for several devices, to be found before it can be opened."""
+        return self.kind == "cuda" and self.argument == ALL
+
+
+def parse_target(text: str) -> Target:
+    """The one target that ``text`` names. Raises UsageError."""
+    kind, colon, argument = text.strip().partition(":")
+    if kind not in KINDS:
+        raise UsageError(f"unknown target {text.strip()!r}: use {FORMS}")
+    if kind == "host":
+        if colon:
+            raise UsageError(f"target {text.strip()!r}: host takes no argument")
+        return Target(kind)
+    if kind == "cuda":
+        return _cuda(argument if colon else ALL)
+    if not argument:
+        wanted = "a plan, such as sim:healthy" if kind == "sim" else "a saved run, such as file:run.json"
+        raise UsageError(f"target {text.strip()!r}: {kind} needs {wanted}")
+    return Target(kind, argument)
+
+
+def parse_targets(texts: Iterable[str]) -> tuple[Target, ...]:
+    """Every target of repeated or comma-separated values, each once, in the order given. Raises UsageError.
+
+    ``cuda:0,1`` names two devices. A comma within a plan's or a file's name is kept.
+    """
+    found: dict[Target, None] = {}
+    for text in texts:
+        for part in _NEXT.split(text):
+            if part.strip().startswith("cuda:"):
+                for argument in part.strip().removeprefix("cuda:").split(","):
+                    found.setdefault(_cuda(argument.strip()))
+            else:
+                found.setdefault(parse_target(part))
+    return tuple(found)
+
+
+def parse_gpu_ids(texts: Iterable[str]) -> tuple[Target, ...]:
+    """The cuda targets of ``--gpu-id`` values: indices, UUIDs or PCI addresses. Raises UsageError."""
+    arguments = (part.strip() for text in texts for part in text.split(","))
+    return tuple(dict.fromkeys(_cuda(argument.removeprefix("cuda:")) for argument in arguments))
+
+
+def _cuda(argument: str) -> Target:
+    if _INDEX.fullmatch(argument):
+        return Target("cuda", str(int(argument)))
+    if argument == ALL or _UUID.fullmatch(argument) or _PCI.fullmatch(argument):
+        return Target("cuda", argument)
+    raise UsageError(
+        f"unknown GPU {argument!r}: use an index (0), a UUID (GPU-...), a PCI address (0000:01:00.0) or all"
+    )
