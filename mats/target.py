@@ -83,5 +83,5 @@ def _cuda(argument: str) -> Target:
     if argument == ALL or _UUID.fullmatch(argument) or _PCI.fullmatch(argument):
         return Target("cuda", argument)
     raise UsageError(
-        f"unknown GPU {argument!r}: use an index (0), a UUID (GPU-...), a PCI address (0000:01:00.0) or all"
+        f"unknown GPU {argument!r}: use an index, a UUID (GPU-...), a PCI address or all"
     )
