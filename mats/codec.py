@@ -1,0 +1,288 @@
+"""A run as JSON text and back, without loss.
+
+The layout follows the dataclasses of :mod:`mats.model` field by field: a quantity is ``{"value", "unit"}``, an
+absent value ``{"kind", "reason"}``, an enum its value, a tuple a list. One writer and one reader are derived from
+the annotations, so that a field added to the model is saved without a line here; a field that a file lacks takes
+its default and one that is not known is passed over, as ``SCHEMA_VERSION`` rises only when a field changes its
+meaning or goes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from mats.model import SCHEMA_VERSION, Run
+
+T = TypeVar("T")
+_Reader = Callable[[object, str], Any]
+
+_LINE = 120
+"""A list or object that fits on a line of this length stays on one line, so that a table's row is a line."""
+
+_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
+
+
+class SavedRunError(ValueError):
+    """A text is not a saved run that this version can read; one sentence that says why."""
+
+
+def run_to_json(run: Run) -> str:
+    """JSON text of a run, a table's row on a line of its own, ending in a newline.
+
+    The text is ASCII: file names that are not valid Unicode survive, too. Raises ValueError for a sample or a
+    cell that is NaN or infinite, since JSON knows no such number and a measurement is either finite or absent.
+    """
+    return _laid_out(to_data(run), "") + "\n"
+
+
+def run_from_json(text: str) -> Run:
+    """The run that was saved as ``text``; raises :class:`SavedRunError` and nothing else."""
+    try:
+        data = json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse_constant)
+    except SavedRunError:
+        raise
+    except json.JSONDecodeError as error:
+        if not text.strip():
+            raise SavedRunError("the file is empty.") from None
+        if text.lstrip("\ufeff \t\r\n").startswith("{") and (
+            error.pos >= len(text.rstrip()) or not text.rstrip().endswith("}")
+        ):
+            raise SavedRunError(f"the file is cut off: its JSON ends unfinished in line {error.lineno}.") from None
+        raise SavedRunError(f"this is not JSON: {error.msg} in line {error.lineno}, column {error.colno}.") from None
+    except RecursionError:
+        raise SavedRunError("this is not a run saved by mats: its JSON is nested too deeply.") from None
+    except ValueError:  # Python refuses to convert integers of thousands of digits
+        raise SavedRunError("this is not a run saved by mats: it holds a number of thousands of digits.") from None
+    _check_version(data)
+    try:
+        return from_data(Run, data)
+    except RecursionError:
+        raise SavedRunError("this is not a run saved by mats: its JSON is nested too deeply.") from None
+
+
+def to_data(value: object) -> Any:
+    """Dictionaries, lists and plain values of any value of the model; what :func:`from_data` reads."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str | int) or value is None:
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value!r} cannot be saved: a number is finite or absent with a reason")
+        return value
+    if isinstance(value, tuple | list):
+        return [to_data(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: to_data(getattr(value, name)) for name in _field_names(type(value))}
+    raise TypeError(f"{type(value).__name__} is not part of a run")
+
+
+def from_data(kind: type[T], data: object, where: str = "") -> T:
+    """A value of the model, e.g. ``from_data(Result, data)``, from what :func:`to_data` gave.
+
+    ``where`` is the path of ``data`` within its file, used in messages. Raises :class:`SavedRunError`.
+    """
+    annotation: Any = kind
+    value = _reader(annotation)(data, where)
+    assert isinstance(value, kind)
+    return value
+
+
+def _check_version(data: object) -> None:
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise SavedRunError("this is JSON, but not a run saved by mats: it has no schema_version.")
+    if version > SCHEMA_VERSION:
+        raise SavedRunError(
+            f"this run was saved by a newer mats (layout {_shown(version)}, this one reads up to {SCHEMA_VERSION}): "
+            "update mats to read it."
+        )
+    if version < 1:
+        raise SavedRunError(f"this is not a run saved by mats: schema_version is {_shown(version)}.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise SavedRunError(f"the file holds {name}, which is not JSON: a number is finite or absent with a reason.")
+
+
+def _laid_out(data: Any, margin: str) -> str:
+    """``data`` as JSON, broken over several lines only where it does not fit on one."""
+    if isinstance(data, dict):
+        inner = margin + " "
+        return _bracketed((f"{json.dumps(key)}: {_laid_out(item, inner)}" for key, item in data.items()), "{}", margin)
+    if isinstance(data, list):
+        inner = margin + " "
+        return _bracketed((_laid_out(item, inner) for item in data), "[]", margin)
+    return json.dumps(data)
+
+
+def _bracketed(items: Iterable[str], brackets: str, margin: str) -> str:
+    texts = list(items)
+    length = len(margin) + sum(len(text) + 2 for text in texts)
+    if length <= _LINE and not any("\n" in text for text in texts):
+        return brackets[0] + ", ".join(texts) + brackets[1]
+    inner = "\n" + margin + " "
+    return brackets[0] + inner + ("," + inner).join(texts) + "\n" + margin + brackets[1]
+
+
+@functools.cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _fail(where: str, problem: str) -> NoReturn:
+    raise SavedRunError(f"this saved run is damaged: {where or 'its top level'} {problem}.")
+
+
+def _shown(data: object) -> str:
+    """``data`` short enough for a sentence."""
+    try:
+        text = json.dumps(data)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a very long number"
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _kind_of(data: object) -> str:
+    return _NAMES.get(type(data), "null")
+
+
+@functools.cache
+def _reader(annotation: Any) -> _Reader:
+    """The function that reads what is annotated so; the annotations of the model are a small closed set."""
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return _union_reader(typing.get_args(annotation))
+    if origin is tuple:
+        return _tuple_reader(typing.get_args(annotation))
+    if isinstance(annotation, type):
+        if dataclasses.is_dataclass(annotation):
+            return _dataclass_reader(annotation)
+        if issubclass(annotation, enum.Enum):
+            return _enum_reader(annotation)
+        if annotation in (str, bool, int, float):
+            return _plain_reader(annotation)
+    raise TypeError(f"the saved run has no layout for {annotation!r}")
+
+
+def _plain_reader(kind: type) -> _Reader:
+    accepted = (int, float) if kind is float else (kind,)
+
+    def read(data: object, where: str) -> object:
+        if type(data) not in accepted:
+            _fail(where, f"is {_kind_of(data)} where {_NAMES[kind]} belongs")
+        if isinstance(data, float) and not math.isfinite(data):
+            _fail(where, "is too large a number")
+        return data
+
+    return read
+
+
+def _enum_reader(kind: type[enum.Enum]) -> _Reader:
+    members = {member.value: member for member in kind}
+
+    def read(data: object, where: str) -> object:
+        member = members.get(data) if isinstance(data, str) else None
+        if member is None:
+            _fail(where, f"is {_shown(data)}, which is none of {', '.join(members)}")
+        return member
+
+    return read
+
+
+def _tuple_reader(arguments: tuple[Any, ...]) -> _Reader:
+    def as_list(data: object, where: str) -> list[object]:
+        if not isinstance(data, list):
+            _fail(where, f"is {_kind_of(data)} where a list belongs")
+        return data
+
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        item = _reader(arguments[0])
+
+        def read(data: object, where: str) -> object:
+            return tuple(item(value, f"{where}[{index}]") for index, value in enumerate(as_list(data, where)))
+
+        return read
+
+    items = tuple(_reader(argument) for argument in arguments)
+
+    def read_fixed(data: object, where: str) -> object:
+        values = as_list(data, where)
+        if len(values) != len(items):
+            _fail(where, f"has {len(values)} entries where {len(items)} belong")
+        return tuple(
+            item(value, f"{where}[{index}]") for index, (item, value) in enumerate(zip(items, values, strict=True))
+        )
+
+    return read_fixed
+
+
+def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
+    """Objects are told apart by their required fields, plain values by their type; None stands for null."""
+    objects: list[Any] = [argument for argument in arguments if dataclasses.is_dataclass(argument)]
+    enums: list[Any] = [
+        argument for argument in arguments if isinstance(argument, type) and issubclass(argument, enum.Enum)
+    ]
+    plain = tuple(argument for argument in arguments if argument in (str, bool, int, float))
+    finite = _plain_reader(float)
+    kinds = [(_required_names(kind), _reader(kind)) for kind in objects]
+    choices = [_NAMES[kind] for kind in plain] + ["{" + ", ".join(_field_names(kind)) + "}" for kind in objects]
+
+    def read(data: object, where: str) -> object:
+        if isinstance(data, dict):
+            for required, reader in kinds:
+                if required <= data.keys():
+                    return reader(data, where)
+        elif data is None and type(None) in arguments:
+            return None
+        elif type(data) in plain:
+            return finite(data, where) if isinstance(data, float) else data
+        elif enums and isinstance(data, str):
+            return _reader(enums[0])(data, where)
+        _fail(where, f"is {_shown(data)} where {' or '.join(choices) or 'another value'} belongs")
+
+    return read
+
+
+def _required_names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(kind) if not _has_default(field))
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _dataclass_reader(kind: Any) -> _Reader:
+    hints = typing.get_type_hints(kind)
+    readers: Mapping[str, _Reader] = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
+    required = _required_names(kind)
+
+    def read(data: object, where: str) -> object:
+        if not isinstance(data, dict):
+            _fail(where, f"is {_kind_of(data)} where an object belongs")
+        missing = sorted(required - data.keys())
+        if missing:
+            _fail(where, f"lacks {', '.join(missing)}")
+        prefix = f"{where}." if where else ""
+        values = {name: reader(data[name], prefix + name) for name, reader in readers.items() if name in data}
+        try:
+            return kind(**values)
+        except (TypeError, ValueError, OverflowError) as error:
+            _fail(where, f"does not hold together ({error})")
+
+    return read
