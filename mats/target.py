@@ -82,6 +82,4 @@ def _cuda(argument: str) -> Target:
         return Target("cuda", str(int(argument)))
     if argument == ALL or _UUID.fullmatch(argument) or _PCI.fullmatch(argument):
         return Target("cuda", argument)
-    raise UsageError(
-        f"unknown GPU {argument!r}: use an index, a UUID (GPU-...), a PCI address or all"
-    )
+    raise UsageError(f"unknown GPU {argument!r}: use an index, a UUID (GPU-...), a PCI address or all")

@@ -1,0 +1,156 @@
+"""From measurements and limits to a verdict: a pure function, so that a saved run can be judged again.
+
+Unknown is not healthy: a required reading that is absent, a probe that ended early, or nothing measured at all
+gives ``unknown`` with its reason. Precedence: fail, error, unknown, warn, pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mats.limits import Override, apply_overrides
+from mats.model import (
+    Absent,
+    Diagnosis,
+    Finding,
+    Limit,
+    Measurement,
+    Observation,
+    Quantity,
+    Relation,
+    Result,
+    Run,
+    Severity,
+    TargetInfo,
+    Verdict,
+)
+
+PRECEDENCE = (Verdict.FAIL, Verdict.ERROR, Verdict.UNKNOWN, Verdict.WARN, Verdict.PASS)
+"""The worst first: what several verdicts come to is the first of these that is among them."""
+
+
+class Judgement(NamedTuple):
+    """What an observation means. ``reason``: why it is unknown, otherwise empty."""
+
+    verdict: Verdict
+    reason: str
+    findings: tuple[Finding, ...]
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """What several verdicts come to; of none, unknown."""
+    given = set(verdicts)
+    return next((verdict for verdict in PRECEDENCE if verdict in given), Verdict.UNKNOWN)
+
+
+def judge(observation: Observation, limits: Sequence[Limit], target_kind: str, target: str = "") -> Judgement:
+    """The verdict on an observation of a target of ``target_kind`` (of a replay: the kind that was recorded).
+
+    A limit is held against every measurement of its name. Raises UnitError where units differ.
+    """
+    applicable = [limit for limit in limits if not limit.kinds or target_kind in limit.kinds]
+    findings: list[Finding] = []
+    doubts = [observation.partial] if observation.partial else []
+    used = False
+    for limit in applicable:
+        named = [measurement for measurement in observation.measurements if measurement.name == limit.measurement]
+        present = [measurement for measurement in named if isinstance(measurement.reading, Quantity)]
+        used = used or bool(present)
+        if limit.required and len(present) < max(len(named), 1):
+            doubts.append(_missing(limit, named))
+        findings += [
+            _finding(limit, measurement, observation.diagnoses, target)
+            for measurement in present
+            if _broken(limit, measurement)
+        ]
+    doubts += [_too_little(finding) for finding in findings if finding.severity is Severity.UNKNOWN]
+    if not used and not doubts:
+        doubts += _nothing_judged(observation, limits, applicable, target_kind)
+    return _judgement(findings, doubts)
+
+
+def rejudge(run: Run, overrides: Sequence[Override] = ()) -> Run:
+    """The run judged again by its own limits with the overrides; nothing is measured."""
+    kinds = {info.name: kind_of(info) for info in run.targets}
+    results = tuple(_rejudged(result, overrides, kinds.get(result.target, "")) for result in run.results)
+    return dataclasses.replace(run, results=results)
+
+
+def kind_of(info: TargetInfo) -> str:
+    """The kind of target that limits are asked for: of a replay, what was recorded."""
+    return info.origin_kind or info.kind
+
+
+def _rejudged(result: Result, overrides: Sequence[Override], kind: str) -> Result:
+    limits = apply_overrides(result.limits, overrides)
+    verdict, reason, findings = judge(result.observation, limits, kind, result.target)
+    if result.verdict is Verdict.ERROR and verdict is not Verdict.FAIL:
+        verdict, reason = Verdict.ERROR, result.reason
+    return dataclasses.replace(result, verdict=verdict, reason=reason, findings=findings, limits=limits)
+
+
+def _broken(limit: Limit, measurement: Measurement) -> bool:
+    reading = measurement.reading
+    assert isinstance(reading, Quantity)
+    return reading > limit.bound if limit.relation is Relation.AT_MOST else reading < limit.bound
+
+
+def _finding(limit: Limit, measurement: Measurement, diagnoses: Iterable[Diagnosis], target: str) -> Finding:
+    explaining = [diagnosis for diagnosis in diagnoses if diagnosis.explains == limit.measurement]
+    evidence = tuple(line for diagnosis in explaining for line in (diagnosis.title, *diagnosis.evidence))
+    advice = " ".join(dict.fromkeys(diagnosis.advice for diagnosis in explaining if diagnosis.advice))
+    return Finding(
+        code=limit.code,
+        severity=limit.severity,
+        title=limit.title,
+        target=target,
+        measurement=measurement,
+        limit=limit,
+        fault=explaining[0].fault if explaining else "",
+        evidence=evidence,
+        advice=advice or limit.advice,
+    )
+
+
+def _missing(limit: Limit, named: Sequence[Measurement]) -> str:
+    reasons = dict.fromkeys(
+        measurement.reading.reason for measurement in named if isinstance(measurement.reading, Absent)
+    )
+    return f"{limit.measurement}: {'; '.join(reasons) or 'not measured'}"
+
+
+def _too_little(finding: Finding) -> str:
+    reading, bound = finding.measurement.reading, finding.limit.bound
+    assert isinstance(reading, Quantity)
+    side = "above" if finding.limit.relation is Relation.AT_MOST else "below"
+    return f"{finding.title}: {finding.measurement.name} is {reading.value:.6g}, {side} {bound.value:.6g}"
+
+
+def _nothing_judged(
+    observation: Observation, limits: Sequence[Limit], applicable: Sequence[Limit], kind: str
+) -> list[str]:
+    """Why no limit met a reading, or nothing for a probe that has no limits but did measure."""
+    absent = dict.fromkeys(
+        measurement.reading.reason
+        for measurement in observation.measurements
+        if isinstance(measurement.reading, Absent)
+    )
+    why = "; ".join(absent)
+    if not any(isinstance(measurement.reading, Quantity) for measurement in observation.measurements):
+        return [f"nothing was measured: {why}" if why else "nothing was measured"]
+    if limits and not applicable:
+        return [f"no limit of this probe applies to a target of kind {kind or '(not known)'}"]
+    if applicable:
+        return [f"none of the limits met a reading: {why}" if why else "none of the limits met a reading"]
+    return []
+
+
+def _judgement(findings: Sequence[Finding], doubts: Sequence[str]) -> Judgement:
+    severities = {finding.severity for finding in findings}
+    if Severity.FAIL in severities:
+        return Judgement(Verdict.FAIL, "", tuple(findings))
+    if doubts:
+        return Judgement(Verdict.UNKNOWN, "; ".join(dict.fromkeys(doubts)), tuple(findings))
+    return Judgement(Verdict.WARN if Severity.WARN in severities else Verdict.PASS, "", tuple(findings))

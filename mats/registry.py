@@ -1,0 +1,158 @@
+"""What exists: probes, reports, devices, limits and faults, found by looking in their folders.
+
+Core never imports a leaf by name: a probe is there because its file is in ``probes/`` and ends with ``PROBE``.
+Nothing is kept here between calls; Python's own module table makes the second look cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
+
+from mats.device import Device, DeviceError
+from mats.model import Limit, TargetInfo
+from mats.probe import Probe, UsageError
+from mats.report import Report
+from mats.target import Target
+
+PROBES = "mats.probes"
+REPORTS = "mats.reports"
+DEVICES = "mats.devices"
+_MODULES = {"file": "replay"}
+"""Kinds of target whose device module has another name."""
+
+
+class RegistryError(Exception):
+    """A leaf is not made as it must be: a mistake in its file, not of the user."""
+
+
+class Fault(Protocol):
+    """One entry of the fault catalogue: what its errors look like, what causes it, what to do."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def advice(self) -> str: ...
+    @property
+    def source(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedLimit:
+    """A limit with the probe that declares it."""
+
+    probe: Probe
+    limit: Limit
+
+
+def probes(package: str = PROBES) -> dict[str, Probe]:
+    """Every probe by its name, in the order of ``mats all``. Raises RegistryError."""
+    found = {}
+    for name, module in _modules(package):
+        probe = getattr(module, "PROBE", None)
+        if not isinstance(probe, Probe):
+            raise RegistryError(
+                f"{package}.{name} has no PROBE: a probe's file ends with one, a helper's starts with _"
+            )
+        if probe.name in found:
+            raise RegistryError(f"two probes are named {probe.name}")
+        found[probe.name] = probe
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def reports(package: str = REPORTS) -> dict[str, Report]:
+    """Every report by its name. Raises RegistryError."""
+    found = {}
+    for name, module in _modules(package):
+        report = getattr(module, "REPORT", None)
+        if not isinstance(report, Report):
+            raise RegistryError(
+                f"{package}.{name} has no REPORT: a report's file ends with one, a helper's starts with _"
+            )
+        found[report.name] = report
+    return found
+
+
+def report_module(name: str, package: str = REPORTS) -> ModuleType:
+    """The module of a report, for what it offers beside ``render``. Raises RegistryError."""
+    try:
+        return importlib.import_module(f"{package}.{name}")
+    except ModuleNotFoundError as error:
+        raise RegistryError(f"there is no report {name}") from error
+
+
+def page(probe: Probe, package: str = PROBES) -> str:
+    """The docstring of the file that a probe is in: its page."""
+    for _name, module in _modules(package):
+        if getattr(module, "PROBE", None) is probe and module.__doc__:
+            return module.__doc__.strip()
+    return probe.question
+
+
+def limits(found: Mapping[str, Probe]) -> dict[str, OwnedLimit]:
+    """Every limit of these probes by its code. Raises RegistryError for a code used twice."""
+    by_code: dict[str, OwnedLimit] = {}
+    for probe in found.values():
+        for limit in probe.limits:
+            if limit.code in by_code:
+                raise RegistryError(
+                    f"limit {limit.code} is declared by {by_code[limit.code].probe.name} and {probe.name}"
+                )
+            by_code[limit.code] = OwnedLimit(probe, limit)
+    return by_code
+
+
+def faults(package: str = PROBES) -> dict[str, Fault]:
+    """The fault catalogue: what the probes' files offer as ``CATALOGUE``, together."""
+    catalogue: dict[str, Fault] = {}
+    for _name, module in _modules(package):
+        catalogue.update(getattr(module, "CATALOGUE", None) or {})
+    return catalogue
+
+
+def open_device(target: Target) -> Device:
+    """The device of one target, open; the caller closes it. Raises DeviceError or UsageError."""
+    device: Device = _device_function(target.kind, "open_device")(target)
+    return device
+
+
+def discover() -> tuple[TargetInfo, ...]:
+    """The GPUs of this machine. Raises DeviceError with the reason when there is none that can be used."""
+    found: tuple[TargetInfo, ...] = tuple(_device_function("cuda", "discover")())
+    if not found:
+        raise DeviceError("no GPU was found")
+    return found
+
+
+def plans() -> tuple[tuple[str, str], ...]:
+    """Name and summary of each plan that is built into the simulator. Raises DeviceError."""
+    return tuple(_device_function("sim", "plans")())
+
+
+def _device_function(kind: str, function: str) -> Callable[..., Any]:
+    name = f"{DEVICES}.{_MODULES.get(kind, kind)}"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == name:
+            raise UsageError(f"this mats has no device for {kind} targets") from error
+        raise DeviceError(f"{kind} targets need the Python module {error.name}, which is not installed") from error
+    except ImportError as error:
+        raise DeviceError(f"{kind} targets cannot be used: {error}") from error
+    found: Callable[..., Any] = getattr(module, function)
+    return found
+
+
+def _modules(package: str) -> list[tuple[str, ModuleType]]:
+    """The public modules of a package, by name."""
+    folder = importlib.import_module(package)
+    names = sorted(info.name for info in pkgutil.iter_modules(folder.__path__) if not info.name.startswith("_"))
+    return [(name, importlib.import_module(f"{package}.{name}")) for name in names]
