@@ -1,0 +1,34 @@
+"""Writing a file so that a reader never sees half of it, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write ``text`` beside ``path`` and put it in its place in one step. Raises OSError."""
+    if path.exists() and not path.is_file():  # a pipe or /dev/stdout is written through, not replaced
+        path.write_text(text, encoding="utf-8")
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """The process's mask for new files: it can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
