@@ -1,0 +1,232 @@
+"""Builds the fake driver and the one CuPy module that has to be rebuilt for it; prints the folder they are in.
+
+Everything goes to ``build/fake_cuda/`` and is kept by a hash of what it was made from, so that only the first run takes
+its minute. Exit code 77: it cannot be built here (the reason is printed), which is a reason to skip and not a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+DRIVER = ("state.cpp", "device.cpp", "memory.cpp", "execution.cpp", "cubin.cpp", "errors.cpp")
+MODULE = "cupy_backends/cuda/api/runtime"
+CANNOT = 77
+TIME_LIMIT_S = 600
+
+
+class CannotBuildError(Exception):
+    """Something that the build needs is not on this machine; the text says what."""
+
+
+def build() -> Path:
+    """The folder with libcuda.so.1, libkernels.so and runtime.so. Raises CannotBuildError."""
+    _check_platform()
+    store = Path(os.environ.get("MATS_FAKE_CUDA_BUILD") or ROOT / "build" / "fake_cuda")
+    store.mkdir(parents=True, exist_ok=True)
+    headers = _cuda_headers()
+    with _locked(store / "lock"):
+        driver = _cached(store, "driver", _driver_inputs(), lambda folder: _build_driver(folder, headers))
+        module = _cached(store, "module", _module_inputs(), lambda folder: _build_module(folder, headers))
+        parts = (driver, module)
+        runtime = _cached(store, "runtime", _runtime_inputs(), lambda folder: _build_runtime(folder, headers, *parts))
+    return runtime
+
+
+def _check_platform() -> None:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise CannotBuildError("the fake CUDA driver is built on Linux on x86-64 only")
+    if not shutil.which("g++"):
+        raise CannotBuildError("no C++ compiler: install g++ (Debian, Ubuntu: apt install g++)")
+    if importlib.util.find_spec("Cython") is None:
+        raise CannotBuildError("no Cython: install the extra 'test'")
+    _cupy()
+
+
+def _cupy() -> tuple[str, int]:
+    """Version of CuPy and the CUDA generation its wheel is for."""
+    for generation in (13,):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(f"cupy-cuda{generation}x"), generation
+    raise CannotBuildError("no CuPy for CUDA 13: install the extra 'test'")
+
+
+def _cuda_headers() -> Path:
+    """Where cuda.h and cuda_runtime_api.h are: the packages of the extra 'test', else a toolkit."""
+    installed = Path(sysconfig.get_path("purelib"), "nvidia", "cu13", "include")
+    for folder in (installed, Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include")):
+        if all((folder / name).is_file() for name in ("cuda.h", "cuda_runtime_api.h", "crt/host_defines.h")):
+            return folder
+    raise CannotBuildError("no CUDA headers: install nvidia-cuda-runtime and nvidia-cuda-crt (the extra 'test')")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One builder at a time; the others then find it done."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(hashlib.sha256(part).digest())
+    return total.hexdigest()[:16]
+
+
+def _compiler() -> bytes:
+    return _run(["g++", "--version"]).encode()
+
+
+def _driver_inputs() -> str:
+    """Driver, kernels and compiler: whatever changes the libraries made from this project's own sources."""
+    sources = [*HERE.glob("*.cpp"), *HERE.glob("*.h")]
+    sources += [path for path in (ROOT / "kernels").rglob("*") if path.suffix in {".cu", ".cuh", ".hpp", ".cpp", ".inc"}]
+    return _digest([_compiler(), Path(__file__).read_bytes(), *(path.read_bytes() for path in sorted(sources))])
+
+
+def _runtime_inputs() -> str:
+    """CuPy's module depends on CuPy, Python and the compiler only; the libraries beside it on the rest."""
+    return _digest([_driver_inputs().encode(), _module_inputs().encode()])
+
+
+def _module_inputs() -> str:
+    return _digest([_compiler(), *(str(part).encode() for part in (*_cupy(), sys.version))])
+
+
+def _cached(store: Path, name: str, digest: str, make: Callable[[Path], None]) -> Path:
+    """``store/name-digest``, made in a folder beside it and moved there when it is whole."""
+    done = store / f"{name}-{digest}"
+    if not done.is_dir():
+        with tempfile.TemporaryDirectory(dir=store) as scratch:
+            folder = Path(scratch, name)
+            folder.mkdir()
+            make(folder)
+            folder.rename(done)
+    return done
+
+
+def _build_driver(folder: Path, headers: Path) -> None:
+    """libcuda.so.1 and libkernels.so. Unfortified: leaving a faulty kernel is a jump that fortification refuses."""
+    common = ["g++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"]
+    sources = [str(HERE / name) for name in DRIVER]
+    library = ["-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
+    _run([*common, f"-isystem{headers}", *sources, *library, "-ldl"])
+    _run([*common, "-fvisibility=hidden", str(HERE / "kernels.cpp"), "-o", str(folder / "libkernels.so"), "-pthread"])
+
+
+def _build_runtime(folder: Path, headers: Path, driver: Path, module: Path) -> None:
+    """runtime.so: CuPy's runtime module, unchanged, over the fake; and the driver's libraries beside it."""
+    runtime = folder / "runtime.o"
+    compiler = ["g++", "-std=c++17", "-O1", "-fPIC"]
+    _run([*compiler, "-Wall", "-Wextra", f"-isystem{headers}", "-c", str(HERE / "runtime.cpp"), "-o", str(runtime)])
+    wanted = _symbols(module / "module.o", "U") - _symbols(runtime, "T")
+    stubs = folder / "stubs.cpp"
+    stubs.write_text("".join(f'extern "C" int {name}() {{ return 801; }}  // not supported\n' for name in sorted(wanted)))
+    for name in ("libcuda.so.1", "libkernels.so"):
+        shutil.copy(driver / name, folder / name)
+    inputs = [str(part) for part in (stubs, module / "module.o", runtime, folder / "libcuda.so.1")]
+    _run([*compiler, "-shared", *inputs, "-o", str(folder / "runtime.so"), "-Wl,-Bsymbolic"])
+
+
+def _symbols(path: Path, kind: str) -> set[str]:
+    """Names of the CUDA runtime's functions that an object file defines (T) or wants (U)."""
+    rows = (line.split() for line in _run(["nm", str(path)]).splitlines())
+    return {row[-1] for row in rows if row[-2] == kind and row[-1].startswith("cuda")}
+
+
+def _build_module(folder: Path, headers: Path) -> None:
+    """module.o: runtime.pyx of CuPy's own source distribution, as CuPy builds it."""
+    source = folder / "source"
+    _fetch_source(source)
+    script = folder / "translate.py"
+    script.write_text(_TRANSLATE.format(generation=_cupy()[1], module=MODULE))
+    _run([sys.executable, str(script)], cwd=source)
+    include = [f"-I{sysconfig.get_path('include')}", f"-I{headers}", f"-I{HERE / 'include'}"]
+    output = ["-c", f"{MODULE}.cpp", "-o", str(folder / "module.o")]
+    _run(["g++", "-std=c++17", "-O1", "-w", "-fPIC", "-DNDEBUG", *include, *output], cwd=source)
+    shutil.rmtree(source)
+
+
+_TRANSLATE = """
+from Cython.Build import cythonize
+from setuptools import Extension
+
+cythonize(
+    [Extension("cupy_backends.cuda.api.runtime", ["{module}.pyx"], language="c++")],
+    language_level=3,
+    compiler_directives={{
+        "embedsignature": True,
+        "c_api_binop_methods": True,
+        "binding": False,
+        "warn.deprecated.IF": False,
+        "freethreading_compatible": True,
+    }},
+    compile_time_env={{
+        "CUPY_USE_CUDA_PYTHON": False,
+        "CUPY_CUFFT_STATIC": False,
+        "CUPY_CYTHON_VERSION": "3.2",
+        "CUPY_CUDA_VERSION": {generation}000,
+        "CUPY_HIP_VERSION": 0,
+    }},
+)
+"""
+
+
+def _fetch_source(folder: Path) -> None:
+    """The part of CuPy's source distribution that is translated, of the installed version. Raises CannotBuildError."""
+    version, _ = _cupy()
+    download = folder.parent / "download"
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    chosen = ["--no-binary", "cupy", "--no-deps", "--dest", str(download), f"cupy=={version}"]
+    environment = {**os.environ, "CUPY_INSTALL_USE_STUB": "1"}
+    try:
+        _run([*pip, *chosen], env=environment)
+    except RuntimeError as error:
+        raise CannotBuildError(f"the source distribution of CuPy {version} cannot be had: {error}") from error
+    top = f"cupy-{version}/"
+    with tarfile.open(next(download.glob("*.tar.gz"))) as archive:
+        members = [member for member in archive if member.name.startswith(f"{top}cupy_backends/")]
+        for member in members:
+            member.name = member.name.removeprefix(top)
+        archive.extractall(folder, members, filter="data")
+    shutil.rmtree(download)
+
+
+def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """What the command printed. Raises RuntimeError with its last lines."""
+    done = subprocess.run(
+        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIME_LIMIT_S
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[:4])} ... failed ({done.returncode}):\n{(done.stderr or done.stdout)[-4000:]}")
+    return done.stdout
+
+
+def main() -> int:
+    try:
+        print(build())
+    except CannotBuildError as error:
+        print(error)
+        return CANNOT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

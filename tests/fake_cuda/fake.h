@@ -1,0 +1,97 @@
+// The state of the fake driver, shared by its parts. See README.md for what this is and is not.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+// Every exported driver function opens with FAKE_ENTER: it refuses to work where it must not, counts the call and
+// gives the error that a test has planned for it.
+#define FAKE_API extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
+#define FAKE_CONTROL extern "C" __attribute__((visibility("default")))
+#define FAKE_ENTER()                                                    \
+  std::lock_guard<std::recursive_mutex> hold(fake::world().mutex);      \
+  if (const CUresult planned = fake::enter(__func__)) return planned
+#define FAKE_REQUIRE(condition, error) \
+  if (!(condition)) return error
+// A call that needs a working context: none, or one whose device has failed for good, ends it.
+#define FAKE_CONTEXT(name)                                              \
+  CUctx_st* name = fake::current();                                     \
+  FAKE_REQUIRE(name, CUDA_ERROR_INVALID_CONTEXT);                       \
+  if (const CUresult lost = fake::world().device[name->device].sticky) return lost
+
+struct CUctx_st {
+  int device = 0;
+  unsigned holders = 0;
+  std::map<int, bool> peers;
+};
+
+namespace fake {
+
+constexpr int kMostDevices = 16;
+
+struct Device {
+  size_t total = size_t{1} << 30;
+  size_t others = 0;  // bytes held by "other processes"
+  size_t used = 0;
+  CUresult sticky = CUDA_SUCCESS;  // an error after which the context answers nothing else
+};
+
+enum class Kind { device, host, registered };
+
+struct Allocation {
+  int device;
+  size_t size;
+  Kind kind;
+  void* mapping;  // what munmap needs; null for registered memory, which is the caller's
+  size_t mapped;
+};
+
+// "The call FUNCTION fails with `error`, after `skip` good calls, `times` times, on `device` (-1: any)."
+struct Rule {
+  std::string function;
+  int device;
+  long skip;
+  long times;
+  CUresult error;
+  bool sticky;
+};
+
+struct World {
+  std::recursive_mutex mutex;
+  int devices = 2;
+  int driver_version = CUDA_VERSION;
+  CUresult init_result = CUDA_SUCCESS;
+  Device device[kMostDevices];
+  CUctx_st primary[kMostDevices];
+  std::map<uintptr_t, Allocation> allocations;
+  std::map<std::string, long> calls;
+  std::vector<Rule> rules;
+  std::map<std::string, std::vector<size_t>> parameter_sizes;  // of the kernels that were looked up
+  long events = 0;
+  long streams = 0;
+  long modules = 0;
+  // A manual clock moves only by `advance`, and by what a launch or a moved byte is said to cost.
+  bool manual_clock = false;
+  double clock = 0;
+  double launch_seconds = 0;
+  double bytes_per_second = 0;
+};
+
+World& world();
+CUctx_st* current();
+CUresult enter(const char* function);
+double now();
+void spend_launch();
+void spend_bytes(size_t bytes);
+const Allocation* find(uintptr_t address, uintptr_t* base = nullptr);
+// How many bytes `operator new` was last asked for at this address on this thread; 0 when it is not remembered.
+size_t requested(const void* address);
+bool is_guard(uintptr_t address);
+
+}  // namespace fake

@@ -1,0 +1,240 @@
+// What the fake driver knows, and how a test steers it: fake_control(TEXT) and fake_query(TEXT), not part of CUDA.
+#include "fake.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <sstream>
+
+namespace fake {
+namespace {
+
+// Signs of a real driver: Linux, WSL, Tegra.
+constexpr const char* kRealDriver[] = {"/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg",
+                                       "/dev/nvhost-gpu"};
+
+bool refused() {
+  static const bool answer = [] {
+    if (!getenv("MATS_FAKE_CUDA")) {
+      fprintf(stderr, "fake CUDA driver: for the tests of mats only; set MATS_FAKE_CUDA to use it\n");
+      return true;
+    }
+    for (const char* path : kRealDriver) {
+      if (access(path, F_OK) == 0) {
+        fprintf(stderr, "fake CUDA driver: refused, a real driver is here (%s)\n", path);
+        return true;
+      }
+    }
+    return false;
+  }();
+  return answer;
+}
+
+// The number after a name such as "used.3"; `fallback` without one.
+int suffix(const std::string& name, int fallback) {
+  const size_t dot = name.rfind('.');
+  return dot == name.npos ? fallback : atoi(name.c_str() + dot + 1);
+}
+
+bool starts(const std::string& text, const char* head) { return text.compare(0, strlen(head), head) == 0; }
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+// fail=FUNCTION:SKIP:TIMES:CODE[:sticky][:DEVICE]
+bool add_rule(const std::string& value) {
+  const std::vector<std::string> part = split(value, ':');
+  if (part.size() < 4) return false;
+  Rule rule{part[0], -1, atol(part[1].c_str()), atol(part[2].c_str()), CUresult(atoi(part[3].c_str())), false};
+  for (size_t i = 4; i < part.size(); ++i) {
+    if (part[i] == "sticky")
+      rule.sticky = true;
+    else
+      rule.device = atoi(part[i].c_str());
+  }
+  world().rules.push_back(rule);
+  return true;
+}
+
+// Everything back as at the start but memory, events and modules, which stay as they are: a test checks them.
+void reset() {
+  World& w = world();
+  w.devices = 2;
+  w.driver_version = CUDA_VERSION;
+  w.init_result = CUDA_SUCCESS;
+  for (Device& device : w.device) {
+    device.total = size_t{1} << 30;
+    device.others = 0;
+    device.sticky = CUDA_SUCCESS;
+  }
+  w.calls.clear();
+  w.rules.clear();
+  w.manual_clock = false;
+  w.launch_seconds = w.bytes_per_second = 0;
+}
+
+bool set_size(const std::string& name, const std::string& value, size_t Device::* field) {
+  const int only = suffix(name, -1);
+  if (only >= kMostDevices) return false;
+  for (int i = 0; i < kMostDevices; ++i) {
+    if (only < 0 || only == i) world().device[i].*field = strtoull(value.c_str(), nullptr, 0);
+  }
+  return true;
+}
+
+bool obey(const std::string& name, const std::string& value) {
+  World& w = world();
+  if (name == "reset") return reset(), true;
+  if (name == "devices") {
+    w.devices = atoi(value.c_str());
+    return w.devices >= 0 && w.devices <= kMostDevices;
+  }
+  if (name == "driver") return w.driver_version = atoi(value.c_str()), true;
+  if (name == "init") return w.init_result = CUresult(atoi(value.c_str())), true;
+  if (name == "memory" || starts(name, "memory.")) return set_size(name, value, &Device::total);
+  if (name == "others" || starts(name, "others.")) return set_size(name, value, &Device::others);
+  if (starts(name, "sticky.")) {
+    w.device[suffix(name, 0) % kMostDevices].sticky = CUresult(atoi(value.c_str()));
+    return true;
+  }
+  if (name == "fail") return add_rule(value);
+  if (name == "clock") return w.manual_clock = value == "manual", value == "manual" || value == "real";
+  if (name == "advance") return w.clock += atof(value.c_str()), true;
+  if (name == "launch_seconds") return w.launch_seconds = atof(value.c_str()), true;
+  if (name == "bytes_per_second") return w.bytes_per_second = atof(value.c_str()), true;
+  return false;
+}
+
+bool obey_all(const char* text) {
+  for (const std::string& command : split(text, ';')) {
+    if (command.empty()) continue;
+    const size_t equal = command.find('=');
+    const std::string value = equal == command.npos ? "" : command.substr(equal + 1);
+    if (!obey(command.substr(0, equal), value)) {
+      fprintf(stderr, "fake CUDA driver: unknown command %s\n", command.c_str());
+      return false;
+    }
+  }
+  return true;
+}
+
+// The size of a kernel's parameter, or with index -1 their number.
+long long parameter(const std::string& kernel, int index) {
+  const auto found = world().parameter_sizes.find(kernel);
+  if (found == world().parameter_sizes.end()) return -1;
+  if (index < 0) return (long long)found->second.size();
+  return index < int(found->second.size()) ? (long long)found->second[size_t(index)] : -1;
+}
+
+struct Request {
+  const void* address;
+  size_t size;
+};
+thread_local Request recent[64];
+thread_local unsigned next_request;
+
+}  // namespace
+
+World& world() {
+  static World* the_world = [] {
+    World* w = new World;
+    for (int i = 0; i < kMostDevices; ++i) w->primary[i].device = i;
+    return w;
+  }();
+  static bool configured = false;
+  if (!configured) {
+    configured = true;  // before the commands, which come here again
+    const char* text = getenv("MATS_FAKE_CUDA");
+    if (text && !obey_all(text)) abort();
+  }
+  return *the_world;
+}
+
+CUresult enter(const char* exported) {
+  if (refused()) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  World& w = world();
+  // cuda.h gives many calls a version suffix; tests name them without.
+  std::string function = exported;
+  const size_t version = function.rfind("_v");
+  if (version != function.npos && version + 3 == function.size()) function.resize(version);
+  ++w.calls[function];
+  const CUctx_st* context = current();
+  for (Rule& rule : w.rules) {
+    if (rule.function != function || rule.times <= 0) continue;
+    if (rule.device >= 0 && (!context || context->device != rule.device)) continue;
+    if (rule.skip-- > 0) continue;
+    --rule.times;
+    if (rule.sticky && context) w.device[context->device].sticky = rule.error;
+    return rule.error;
+  }
+  return CUDA_SUCCESS;
+}
+
+double now() {
+  World& w = world();
+  if (w.manual_clock) return w.clock;
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+void spend_launch() { world().clock += world().launch_seconds; }
+
+void spend_bytes(size_t bytes) {
+  World& w = world();
+  if (w.bytes_per_second > 0) w.clock += double(bytes) / w.bytes_per_second;
+}
+
+size_t requested(const void* address) {
+  for (unsigned back = 1; back <= 64; ++back) {
+    const Request& request = recent[(next_request - back) % 64];
+    if (request.address == address) return request.size;
+  }
+  return 0;
+}
+
+}  // namespace fake
+
+// The caller of cuLaunchKernel does not say how many arguments it passes. CuPy keeps them in a std::vector that it
+// reserves to their exact number, and this library is loaded first and globally, so its operator new is the one that
+// is used: the size of that vector is the number of arguments.
+__attribute__((visibility("default"))) void* operator new(std::size_t size) {
+  void* address = malloc(size ? size : 1);
+  if (!address) throw std::bad_alloc();
+  fake::recent[fake::next_request++ % 64] = {address, size};
+  return address;
+}
+__attribute__((visibility("default"))) void operator delete(void* address) noexcept { free(address); }
+__attribute__((visibility("default"))) void operator delete(void* address, std::size_t) noexcept { free(address); }
+
+// Commands NAME=VALUE separated by semicolons; 0 when all were understood.
+FAKE_CONTROL int fake_control(const char* text) {
+  std::lock_guard<std::recursive_mutex> hold(fake::world().mutex);
+  return fake::obey_all(text) ? 0 : 1;
+}
+
+// used.DEVICE, allocations, events, streams, modules, calls.FUNCTION, parameters.KERNEL (their number),
+// bytes.KERNEL.INDEX (the size of one); -1 for anything else.
+FAKE_CONTROL long long fake_query(const char* text) {
+  fake::World& w = fake::world();
+  std::lock_guard<std::recursive_mutex> hold(w.mutex);
+  const std::string name = text;
+  if (fake::starts(name, "used.")) return (long long)w.device[fake::suffix(name, 0) % fake::kMostDevices].used;
+  if (fake::starts(name, "calls.")) return w.calls[name.substr(6)];
+  const std::string rest = name.substr(name.find('.') + 1);
+  if (fake::starts(name, "parameters.")) return fake::parameter(rest, -1);
+  if (fake::starts(name, "bytes.")) return fake::parameter(rest.substr(0, rest.rfind('.')), fake::suffix(rest, 0));
+  if (name == "allocations") return (long long)w.allocations.size();
+  if (name == "events") return w.events;
+  if (name == "streams") return w.streams;
+  if (name == "modules") return w.modules;
+  return -1;
+}
