@@ -1,0 +1,1 @@
+"""The command line: typer, printing and exit codes live here and nowhere else."""

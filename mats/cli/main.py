@@ -1,0 +1,69 @@
+"""The command ``mats``: from words to an exit code. Whatever happens, the user gets a sentence, not a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mats.cli.exits import ExitCode
+from mats.cli.world import World
+from mats.device import DeviceError
+from mats.probe import UsageError
+from mats.registry import RegistryError
+
+
+def run() -> NoReturn:
+    """The installed command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if any(thread.daemon and thread.name.startswith("mats ") for thread in threading.enumerate()):
+        os._exit(code)  # a probe that was given up still works in native code: tidying up under it would crash
+    sys.exit(code)
+
+
+def main(argv: Sequence[str], world: World | None = None) -> int:
+    """Do what ``argv`` says (without the program's name) and give the exit code."""
+    world = world or World()
+    try:
+        return _dispatch(tuple(argv), world)
+    except (UsageError, DeviceError, RegistryError) as error:
+        world.tell(f"mats: {error}")
+    except OSError as error:
+        world.tell(f"mats: {error.filename + ': ' if error.filename else ''}{error.strerror or error}")
+    except KeyboardInterrupt:
+        world.tell("mats: interrupted")
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            from mats.cli.progress import crash_sentence
+
+            world.tell(f"mats: failed unexpectedly: {crash_sentence(traceback.format_exc(), world)}")
+        else:  # typer's own: an unknown option, a missing argument
+            where = next((word for word in argv if not word.startswith("-")), "")
+            world.tell(f"mats: {error.format_message().rstrip('.')} (see mats {where + ' ' if where else ''}--help)")
+    return ExitCode.UNUSABLE
+
+
+def _dispatch(argv: tuple[str, ...], world: World) -> int:
+    import typer.main
+
+    from mats.cli.app import HELPERS, application
+    from mats.cli.arguments import modern
+
+    probes = world.probes()
+    aliases = {alias: probe.name for probe in probes.values() for alias in probe.aliases}
+    words = modern(argv, aliases, (*probes, *HELPERS))
+    command = typer.main.get_command(application(world, probes, ("mats", *argv)))
+    code = command.main(args=words, prog_name="mats", standalone_mode=False)
+    return int(code or 0)
+
+
+if __name__ == "__main__":
+    run()

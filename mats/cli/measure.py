@@ -1,0 +1,140 @@
+"""Measuring from the command line: options to a plan, the plan to a run, the run to its outputs and exit code."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+
+from mats import __version__, registry
+from mats.cli.choose import choose
+from mats.cli.exits import ExitCode, exit_code, unmeasured
+from mats.cli.options import COMMON, Values, fail_on, probe_values, quick_values, read_value, texts
+from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, table_files
+from mats.cli.progress import Watcher, meter
+from mats.cli.world import World, host_info
+from mats.limits import Override, parse_overrides
+from mats.model import Limit, Run, Severity, Verdict
+from mats.probe import OptionKind, Probe, UsageError
+from mats.runner import Outside, Plan, run
+from mats.slot import Stop, Task, Terms
+
+TOOL = f"mats {__version__}"
+
+
+def measure_one(probe: Probe, given: Values, world: World, command: tuple[str, ...]) -> int:
+    """Run one probe, with its options and the common ones."""
+    wanted = outputs(given, world)
+    wanted.tables += table_files(probe, given, world)
+    values = probe_values(probe, given)
+    for option in probe.options:
+        if option.kind is OptionKind.RUN_IN and values[option.name] is not None:
+            values[option.name] = load_run(str(values[option.name]), world)
+    return _measure((Task(probe, values),), given, world, wanted, command)
+
+
+def measure_all(given: Values, world: World, command: tuple[str, ...]) -> int:
+    """Run every probe that applies, passive ones first, into a folder of its own."""
+    required = texts(given.get("require"))
+    tasks = tuple(Task(probe, quick_values(probe), name in required) for name, probe in world.probes().items())
+    host = host_info(world.root).name
+    wanted = outputs(given, world, run_folder(world, host))
+    return _measure(tasks, given, world, wanted, command)
+
+
+def _measure(tasks: tuple[Task, ...], given: Values, world: World, wanted: Outputs, command: tuple[str, ...]) -> int:
+    threshold = fail_on(given.get("fail-on"))
+    terms, notes = _terms(given, world, wanted)
+    required = _required(given, world)
+    choice = choose(given, world)
+    wanted.check()
+    if choice.note:
+        (world.tell if wanted.json or wanted.quiet else world.say)(choice.note)
+        notes = (choice.note, *notes)
+    plan = Plan(choice.targets, tasks, terms, required, command, notes, TOOL)
+    shown = meter(world, json=wanted.json, quiet=wanted.quiet)
+    watcher = Watcher(world, shown, wanted.folder)
+    outside = Outside(choice.open_device, world.clock, host_info(world.root), watcher, wanted.save)
+    stop = Stop()
+    try:
+        with signals(stop, shown.line):
+            finished = run(plan, outside, stop)
+    finally:
+        shown.close()
+    return conclude(finished, wanted, threshold)
+
+
+def conclude(finished: Run, wanted: Outputs, threshold: Severity) -> ExitCode:
+    """Write and show a run, say what went wrong on standard error, and give the exit code."""
+    failed = wanted.write(finished)
+    wanted.show(finished)
+    world = wanted.world
+    if wanted.folder is not None and not wanted.quiet:
+        (world.tell if wanted.json else world.say)(f"Saved in {wanted.folder}")
+    for sentence in failed:
+        world.tell(f"mats: {sentence}")
+    for result in finished.results:
+        if result.verdict is Verdict.ERROR:
+            world.tell(f"mats: {result.probe} on {result.target}: {result.reason}")
+    code = exit_code(finished, threshold)
+    if code is ExitCode.UNKNOWN:
+        for sentence in unmeasured(finished):
+            world.tell(f"mats: not known: {sentence}")
+    return ExitCode.UNUSABLE if failed and code is not ExitCode.FINDINGS else code
+
+
+@contextmanager
+def signals(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+    """While inside, Ctrl-C and SIGTERM ask the run to stop; the second time they end it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        again = bool(stop.reason)
+        stop.request(f"stopped by {name}")
+        say(
+            "ending at once" if again else f"stopping ({name}): waiting for the probe to end; once more ends it at once"
+        )
+
+    kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def load_overrides(given: Values, known: Mapping[str, Limit], world: World) -> tuple[Override, ...]:
+    """The overrides of ``--limits``, or none. Raises UsageError."""
+    name = given.get("limits")
+    return parse_overrides(read_text(name, "limits", world), known, name) if name else ()
+
+
+def known_limits(world: World) -> dict[str, Limit]:
+    """Every limit of every probe, by code."""
+    return {code: owned.limit for code, owned in registry.limits(world.probes()).items()}
+
+
+def _terms(given: Values, world: World, wanted: Outputs) -> tuple[Terms, tuple[str, ...]]:
+    options = {option.name: option for option in COMMON}
+    timeout = read_value(options["timeout"], given.get("timeout"))
+    if timeout == 0:
+        raise UsageError("--timeout: must be above 0")
+    seed = read_value(options["seed"], given.get("seed"))
+    chosen = world.seed() if seed is None else seed
+    assert isinstance(timeout, float | None) and isinstance(chosen, int)
+    overrides = load_overrides(given, known_limits(world), world)
+    return Terms(overrides, timeout, bool(given.get("force")), chosen), (f"seed {chosen}",)
+
+
+def _required(given: Values, world: World) -> tuple[str, ...]:
+    required = texts(given.get("require"))
+    known = world.probes()
+    for name in required:
+        if name not in known:
+            raise UsageError(f"--require: there is no probe {name!r}; there are {', '.join(known)}")
+    return required

@@ -1,0 +1,225 @@
+"""Where a run goes: files that are checked before anything is measured and written after it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mats.cli.options import Values
+from mats.cli.world import World
+from mats.codec import SavedRunError, run_from_json, run_to_json
+from mats.model import Absent, Cell, Run, Table, Unit
+from mats.probe import Option, OptionKind, Probe, UsageError
+from mats.saving import replace_file
+
+FOLDER_FILES = {"json": "run.json", "html": "report.html", "junit": "junit.xml", "prometheus": "metrics.prom"}
+"""What ``--out`` writes, by the report's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file for one table of a probe's observation, as CSV."""
+
+    path: Path
+    option: Option
+    probe: str
+
+
+@dataclass(slots=True)
+class Outputs:
+    """Everything that is to be written of one run."""
+
+    world: World
+    json: bool = False
+    quiet: bool = False
+    files: list[tuple[str, Path]] = field(default_factory=list)
+    tables: list[TableFile] = field(default_factory=list)
+    folder: Path | None = None
+
+    @property
+    def run_file(self) -> Path | None:
+        """The file that is saved while the run goes on."""
+        return self.folder / FOLDER_FILES["json"] if self.folder else None
+
+    def check(self) -> None:
+        """Make the folder and see that every file can be written. Raises UsageError."""
+        if self.folder is not None:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"--out: {self.folder} cannot be made: {_reason(error)}") from None
+        for path in [path for _name, path in self.files] + [table.path for table in self.tables]:
+            _check_file(path)
+
+    def save(self, run: Run) -> None:
+        """Keep the run as it stands. Raises OSError."""
+        if self.run_file is not None:
+            replace_file(self.run_file, run_to_json(run))
+
+    def write(self, run: Run) -> list[str]:
+        """Write everything; one that fails does not hold up the others. Gives a sentence for each that failed."""
+        failed = []
+        reports = self.world.reports()
+        for name, path in self.files:
+            try:
+                replace_file(path, reports[name].render(run))
+            except OSError as error:
+                failed.append(f"{path} could not be written: {_reason(error)}")
+            except KeyError:
+                failed.append(f"{path} was not written: this mats has no report {name}")
+        for table_file in self.tables:
+            failed += _write_table(table_file, run)
+        return failed
+
+    def show(self, run: Run) -> None:
+        """The summary on standard output: the console report, or JSON, or nothing."""
+        if self.json:
+            self.world.say(run_to_json(run))
+        elif not self.quiet:
+            self.world.say(_console_text(run, self.world))
+
+
+def outputs(values: Values, world: World, default_folder: Path | None = None) -> Outputs:
+    """The outputs that the values of the common options ask for; not checked yet."""
+    result = Outputs(world, json=bool(values.get("json")), quiet=bool(values.get("quiet")))
+    folder = values.get("out")
+    if folder == "":
+        raise UsageError("--out needs the name of a folder")
+    result.folder = world.path(folder) if folder else default_folder
+    if result.folder is not None:
+        available = world.reports()
+        result.files += [(name, result.folder / file) for name, file in FOLDER_FILES.items() if name in available]
+    for name in ("html", "junit", "prometheus"):
+        if values.get(name):
+            result.files.append((name, world.path(values[name])))
+    return result
+
+
+def table_files(probe: Probe, given: Values, world: World) -> list[TableFile]:
+    """The table files that a probe's FILE_OUT options ask for."""
+    return [
+        TableFile(world.path(str(given[option.name])), option, probe.name)
+        for option in probe.options
+        if option.kind is OptionKind.FILE_OUT and given.get(option.name)
+    ]
+
+
+def load_run(name: str, world: World) -> Run:
+    """The saved run in a file, or in the folder of a run. Raises UsageError."""
+    path = world.path(name)
+    if path.is_dir():
+        path = path / FOLDER_FILES["json"]
+    try:
+        return run_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {_reason(error)}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{name} cannot be read: it is not text") from None
+    except SavedRunError as error:
+        raise UsageError(f"{name} cannot be read: {error}") from None
+
+
+def read_text(name: str, option: str, world: World) -> str:
+    """The text of a file the user named. Raises UsageError."""
+    try:
+        return world.path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--{option}: {name} cannot be read: {_reason(error)}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--{option}: {name} cannot be read: it is not text") from None
+
+
+def run_folder(world: World, host: str) -> Path:
+    """A folder of its own for a run, by time and host: ``mats-runs/20250131-120000-name``."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in host)
+    name = f"{world.clock.now():%Y%m%d-%H%M%S}-{safe}"
+    base = world.folder / "mats-runs"
+    choices = (base / name, *(base / f"{name}-{number}" for number in range(2, 1000)))
+    return next((path for path in choices if not path.exists()), choices[-1])
+
+
+def table_csv(tables: Iterable[tuple[str, Table]]) -> str:
+    """Tables of one shape as CSV, a header first; with a column for the target when there are several."""
+    tables = list(tables)
+    several = len(tables) > 1
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [
+        column.name if column.unit in (None, Unit.COUNT) else f"{column.name} [{column.unit.value}]"
+        for column in tables[0][1].columns
+    ]
+    writer.writerow((["target"] if several else []) + names)
+    for target, table in tables:
+        for row in table.rows:
+            writer.writerow(([target] if several else []) + [_cell(cell) for cell in row])
+    return text.getvalue()
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Absent):
+        return f"absent: {cell.reason}"
+    return repr(cell) if isinstance(cell, float) else str(cell)
+
+
+def _write_table(file: TableFile, run: Run) -> list[str]:
+    tables = [
+        (result.target, table)
+        for result in run.results
+        if result.probe == file.probe
+        for table in result.observation.tables
+        if table.name == file.option.writes
+    ]
+    if not tables:
+        return [f"{file.path} was not written: {file.probe} gave no table {file.option.writes}"]
+    try:
+        replace_file(file.path, table_csv(tables))
+    except OSError as error:
+        return [f"{file.path} could not be written: {_reason(error)}"]
+    return []
+
+
+def _console_text(run: Run, world: World) -> str:
+    from mats.registry import report_module
+
+    stream = world.stdout
+    terminal = stream.isatty()
+    colour = terminal and "NO_COLOR" not in world.environment and world.environment.get("TERM") != "dumb"
+    text: str = report_module("console").render_console(run, width=_width(terminal, world), colour=colour)
+    return text
+
+
+def _width(terminal: bool, world: World) -> int:
+    """Columns to write for: the terminal's, or 100 when redirected."""
+    given = world.environment.get("COLUMNS", "")
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    if not terminal:
+        return 100
+    try:
+        return os.get_terminal_size(world.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def _check_file(path: Path) -> None:
+    """See that a file could be put there, without touching one that is there. Raises UsageError."""
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a folder")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise UsageError(f"{path} cannot be written: it is write-protected")
+    if path.exists() and not path.is_file():
+        return
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {path.parent}: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
