@@ -1,0 +1,127 @@
+"""Errors without structure in their bits: a place in the address space, or the processor.
+
+A row is a dense block inside one 2 MiB page. A bank, or another subdivision of a channel, is a small
+regular share of every page whose address differences span fewer dimensions than there are address bits.
+Errors that nobody sees when looking again, also not the CPU, and that lie anywhere, are the processor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pvariance
+
+from ._diagnosis_records import (
+    MIXED_TESTS,
+    PAGE_SHIFT,
+    ErrorRecord,
+    ErrorTotals,
+    Group,
+    rechecks_wrong,
+    rereads_wrong,
+    rewrites_wrong,
+)
+from ._slices import gf2_rank, slice_test
+
+_ROW_SECTORS = (8, 320)
+"""Sectors of a row: 1 to 8 KiB, with room for a row that a page boundary or two records of it divide."""
+_ROW_SPAN = 8192
+"""Sectors over which one row may be spread by interleaving the channels: 256 KiB."""
+_ROW_RANK = 10
+_MINIMUM_DIFFERENCES = 36
+
+
+def split_by_place(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
+    """Rows, banks and the processor: one group for all records, or none."""
+    for name in (_row, _bank, _core):
+        evidence = name(records, totals)
+        if evidence is not None:
+            return [Group(evidence[0], tuple(records), evidence[1])], []
+    return [], list(records)
+
+
+def relocate_constant(group: Group, totals: ErrorTotals) -> Group:
+    """A constant in one dense block is a row that does not store, not a channel that does not answer."""
+    row = _row(group.records, totals)
+    return group if row is None else Group(row[0], group.records, (*group.evidence, *row[1]))
+
+
+_Found = tuple[str, tuple[str, ...]] | None
+
+
+def _stays(records: Sequence[ErrorRecord]) -> bool:
+    again, rewritten = rereads_wrong(records), rewrites_wrong(records)
+    return (again.at_least(0.8) and not rewritten.below(0.5)) or (not again.known and rewritten.at_least(0.8))
+
+
+def _row(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
+    pages = {record.page for record in records}
+    tested = totals.tested_words >> PAGE_SHIFT
+    if not records or len(pages) > 2 or tested < 4 or not _stays(records):
+        return None
+    sectors = {record.sector for record in records}
+    words = {record.word for record in records}
+    if not _ROW_SECTORS[0] <= len(sectors) <= _ROW_SECTORS[1] or len(words) < 1.2 * len(sectors):
+        return None
+    span = rank = 0
+    for page in pages:
+        inside = sorted(sector for sector in sectors if sector >> PAGE_SHIFT - 2 == page)
+        span = max(span, inside[-1] - inside[0] + 1)
+        rank = max(rank, gf2_rank(sector ^ inside[0] for sector in inside[1:]))
+    if span > _ROW_SPAN and rank > _ROW_RANK:
+        return None
+    if _elsewhere(pages, records, totals):
+        return None
+    return "failing_row", (
+        f"{len(words):,} words in {len(sectors):,} sectors of 32 bytes, within {span * 32 / 1024:,.0f} KiB of "
+        f"{'one 2 MiB page' if len(pages) == 1 else 'two 2 MiB pages'}; the other {tested - len(pages):,} pages "
+        "do not show it",
+    )
+
+
+def _elsewhere(pages: set[int], records: Sequence[ErrorRecord], totals: ErrorTotals) -> bool:
+    """Whether the full counts hold many more errors in pages that were not recorded."""
+    inside = sum(count for page, count in totals.pages.items() if page in pages)
+    return totals.words_failed - inside > 0.5 * totals.words_failed and len(records) > 0.5 * inside
+
+
+def _bank(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
+    sectors = {record.sector for record in records}
+    if len(sectors) < 8 or not _stays(records):
+        return None
+    mixed = [record for record in records if record.test in MIXED_TESTS] or records
+    full = len({r.word for r in mixed}) / len({r.sector for r in mixed})
+    test = slice_test(record.word for record in records)
+    touched = sum(count > 0 for count in totals.pages.values())
+    certain = test.differences >= _MINIMUM_DIFFERENCES and test.k >= 3 and test.probability < 1e-6
+    regular = full >= 2.5 and _is_regular(totals.pages, totals.tested_words)
+    if touched < 4 or not (certain or regular):
+        return None
+    sentence = (
+        f"whole sectors fail ({full:.1f} of 4 words on average) with {len(sectors):,} sectors recorded, in "
+        f"{touched:,} of {max(touched, totals.tested_words >> PAGE_SHIFT):,} pages"
+    )
+    return "failing_bank", (sentence,)
+
+
+def _is_regular(pages: Mapping[int, int], tested_words: int) -> bool:
+    """Errors per page that vary less than random ones would: the same part of each page fails.
+
+    Counts are taken in sectors of 4 words, since the words of a sector fail together.
+    """
+    counts = [count / 4 for count in pages.values() if count]
+    if len(counts) < 8 or fmean(counts) < 8 or len(counts) < 0.9 * (tested_words >> PAGE_SHIFT):
+        return False
+    return pvariance(counts) < 0.5 * fmean(counts)
+
+
+def _core(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
+    again, checked = rereads_wrong(records), rechecks_wrong(records)
+    if len(records) < 5 or checked.whole < 5 or checked.part > 0.05 * checked.whole:
+        return None
+    if again.at_least(0.2) or not again.known or slice_test(r.word for r in records).confined:
+        return None
+    return "core_fault", (
+        f"{again.whole - again.part:,} of {again.whole:,} re-reads were right, and so were "
+        f"{checked.whole - checked.part:,} of {checked.whole:,} words compared on the CPU",
+        "the flipped bits lie in no data line and no byte lane, the addresses in no slice",
+    )
