@@ -1,0 +1,371 @@
+// The simulated memory: a geometry (channels behind an address hash, shuffled 2 MiB pages, banks and rows) and a set
+// of faults, through which every access of the simulator's kernels passes. The fault names and parameters are those
+// of mats/devices/_plans.py; the behaviour of each follows the project's fault catalogue.
+#ifndef MATS_FAULT_MODEL_HPP
+#define MATS_FAULT_MODEL_HPP
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace mats_sim {
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// Kinds of fault, in the order of FAULT_KINDS in mats/devices/_plans.py (a test compares the two).
+enum FaultKind : u32 {
+  STUCK_BITS = 0,      // mask of a 64-bit word held at `value` on every read
+  FLIP_BITS = 1,       // with `probability` a sector read flips `mask` in one of its words; the cell is unharmed
+  RANDOM_LANE = 2,     // with `probability` a sector read gets random bits under `mask` in each of its words
+  INVERT_LANE = 3,     // with `probability` a word read is inverted under `mask`
+  CONSTANT_WORDS = 4,  // every read gives `value`
+  ALIAS = 5,           // the address and the address ^ `value` share a cell
+  WRONG_ROW = 6,       // with `probability` a sector read is served from another sector
+  LOST_WRITE = 7,      // with `probability` a sector write is dropped
+  DECAY = 8,           // bits under `mask` fall to `value` when not written for `after` seconds
+  COUPLE = 9,          // a write that changes the aggressor's `mask` flips the victim's bit; see couple()
+  DISTURB = 10,        // after `threshold` activations of neighbouring rows in one launch, bits of the row flip
+  DAMAGED = 11,        // a fixed half of the bits of each word is stuck at fixed values
+  UPSET = 12,          // one bit flips once, at the `threshold`-th write of its sector
+  CORE = 13,           // reads through one multiprocessor (`value`) flip a random bit with `probability`
+};
+
+struct Fault {
+  u32 kind;
+  u32 unused;
+  u64 mask;
+  u64 value;
+  u64 threshold;
+  double probability;
+  double after;
+  // Where: a sector is affected when each of these matches; ~0 matches all.
+  u64 channel, bank, row, column;
+  u64 sector;  // index of the 32-byte sector in the tested space
+  u64 word;    // word within the sector, ~0 all
+};
+
+struct Geometry {
+  u64 channel_bits;   // the power-of-two part: parities of physical address bits under `masks`
+  u64 masks[8];
+  u64 groups;         // the other part (5 or 6 stacks, 3 partitions): physical address / 4 KiB modulo this
+  u64 banks;
+  u64 row_bytes;      // of one channel
+};
+
+struct Place {
+  u64 channel, bank, row, column;
+};
+
+class Model {
+ public:
+  Geometry geometry{};
+  std::vector<Fault> faults;
+  u64 bytes_read = 0, bytes_written = 0;
+  double now = 0;  // simulated seconds
+
+  explicit Model(u64 seed) : state_(seed * 2 + 1) {}
+
+  // A chunk of memory: `base` host address, `pages` the physical 2 MiB page of each of its pages.
+  void map(u64* base, u64 size, const u64* pages) {
+    Region region{reinterpret_cast<u64>(base), size, sectors_, {}, {}};
+    region.affected.assign(size / 32, 0);
+    region.pages.assign(pages, pages + size / PAGE);
+    sectors_ += size / 32;
+    regions_.push_back(std::move(region));
+    mark(regions_.back());
+  }
+
+  void unmap(const u64* base) {
+    for (std::size_t i = 0; i < regions_.size(); ++i)
+      if (regions_[i].base == reinterpret_cast<u64>(base)) {
+        regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
+        return;
+      }
+  }
+
+  void begin_launch() {
+    activations_.clear();
+    bytes_read = bytes_written = 0;
+  }
+
+  // Disturb errors appear when the launch that hammered is over.
+  void end_launch() {
+    if (!activations_.empty()) disturb();
+  }
+
+  void read(const u64* p, u64* out, u32 words);
+  void write(u64* p, const u64* in, u32 words);
+  void activate(const u64* p);
+  Place place(u64 physical) const;
+  // The unit (multiprocessor) that runs now; set by the launcher.
+  const unsigned* unit = nullptr;
+
+ private:
+  static constexpr u64 PAGE = 2ull << 20;
+
+  struct Region {
+    u64 base, size, first_sector;
+    std::vector<u32> affected;  // per sector: bit mask of faults
+    std::vector<u64> pages;
+    u64 physical(u64 offset) const { return pages[offset / PAGE] * PAGE + offset % PAGE; }
+  };
+
+  std::vector<Region> regions_;
+  u64 sectors_ = 0;
+  u64 state_;
+  std::unordered_map<u64, double> written_;    // sector -> time of the last write, kept for DECAY sectors only
+  std::unordered_map<u64, u64> write_count_;   // sector -> writes, kept for UPSET sectors only
+  std::unordered_map<u64, u64> activations_;   // channel/bank/row -> activations in this launch
+
+  u64 random() {  // splitmix64
+    u64 z = (state_ += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  bool chance(double p) { return p >= 1.0 || static_cast<double>(random() >> 11) * 0x1p-53 < p; }
+
+  static u64 key(const Place& at) { return (at.channel << 48) ^ (at.bank << 40) ^ at.row; }
+
+  Region* find(const void* p) {
+    const u64 a = reinterpret_cast<u64>(p);
+    for (Region& r : regions_)
+      if (a - r.base < r.size) return &r;
+    return nullptr;
+  }
+
+  void mark(Region& region);
+  u64* cell(Region& region, u64 offset, u32 affected);
+  void read_sector(Region& region, u64 sector, const u64* from, u64* out, u32 first, u32 words);
+  void write_sector(Region& region, u64 sector, u64* to, const u64* in, u32 first, u32 words);
+  void couple(const Fault& fault, const u64* before, const u64* in, u32 first, u32 words);
+  void disturb();
+};
+
+inline Place Model::place(u64 physical) const {
+  Place at{};
+  u64 bits = 0;
+  for (u64 i = 0; i < geometry.channel_bits; ++i)
+    bits |= static_cast<u64>(__builtin_parityll(physical & geometry.masks[i])) << i;
+  at.channel = ((physical >> 12) % geometry.groups) << geometry.channel_bits | bits;
+  const u64 channels = geometry.groups << geometry.channel_bits;
+  const u64 local = (physical >> 8) / channels * 256 + (physical & 255);
+  const u64 row = local / geometry.row_bytes;
+  at.column = local % geometry.row_bytes / 32;
+  at.bank = row % geometry.banks;
+  at.row = row / geometry.banks;
+  return at;
+}
+
+inline void Model::mark(Region& region) {
+  for (u64 s = 0; s < region.size / 32; ++s) {
+    const Place at = place(region.physical(s * 32));
+    u32 hit = 0;
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      const Fault& f = faults[i];
+      const bool here = (f.channel == ~0ull || f.channel == at.channel) && (f.bank == ~0ull || f.bank == at.bank) &&
+                        (f.row == ~0ull || f.row == at.row) && (f.column == ~0ull || f.column == at.column) &&
+                        (f.sector == ~0ull || f.sector == region.first_sector + s);
+      if (here) hit |= 1u << i;
+    }
+    region.affected[s] = hit;
+  }
+}
+
+// Where the data of an aliased sector really lives.
+inline u64* Model::cell(Region& region, u64 offset, u32 affected) {
+  u64 at = offset;
+  for (std::size_t i = 0; affected >> i; ++i) {
+    if (!(affected >> i & 1) || faults[i].kind != ALIAS) continue;
+    const u64 other = offset ^ faults[i].value;
+    if (other < at && other < region.size) at = other;
+  }
+  return reinterpret_cast<u64*>(region.base + at);
+}
+
+inline void Model::read(const u64* p, u64* out, u32 words) {
+  Region* region = find(p);
+  bytes_read += 8ull * words;
+  if (!region) {
+    std::memcpy(out, p, 8ull * words);
+    return;
+  }
+  const u64 offset = reinterpret_cast<u64>(p) - region->base;
+  if (words == 32) {  // the sweeps' batch: eight sectors, nearly always all of them whole
+    u32 any = 0;
+    for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
+    if (!any) {
+      std::memcpy(out, p, 256);
+      return;
+    }
+  }
+  for (u32 done = 0; done < words;) {
+    const u64 at = offset + 8ull * done;
+    const u32 first = static_cast<u32>(at % 32 / 8);
+    const u32 count = words - done < 4 - first ? words - done : 4 - first;
+    read_sector(*region, at / 32, p + done, out + done, first, count);
+    done += count;
+  }
+}
+
+inline void Model::write(u64* p, const u64* in, u32 words) {
+  Region* region = find(p);
+  bytes_written += 8ull * words;
+  if (!region) {
+    std::memcpy(p, in, 8ull * words);
+    return;
+  }
+  const u64 offset = reinterpret_cast<u64>(p) - region->base;
+  if (words == 32) {
+    u32 any = 0;
+    for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
+    if (!any) {
+      std::memcpy(p, in, 256);
+      return;
+    }
+  }
+  for (u32 done = 0; done < words;) {
+    const u64 at = offset + 8ull * done;
+    const u32 first = static_cast<u32>(at % 32 / 8);
+    const u32 count = words - done < 4 - first ? words - done : 4 - first;
+    write_sector(*region, at / 32, p + done, in + done, first, count);
+    done += count;
+  }
+}
+
+inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64* out, u32 first, u32 words) {
+  const u32 affected = region.affected[sector];
+  if (!affected) {
+    std::memcpy(out, from, 8ull * words);
+    return;
+  }
+  u64* stored = cell(region, sector * 32 + 8ull * first, affected);
+  const u64 id = region.first_sector + sector;
+  for (std::size_t i = 0; affected >> i; ++i) {
+    const Fault& f = faults[i];
+    if (!(affected >> i & 1) || f.kind != DECAY) continue;
+    const auto last = written_.find(id);
+    if (last == written_.end() || now - last->second < f.after) continue;
+    for (u32 w = 0; w < words; ++w)
+      if (f.word == ~0ull || f.word == first + w) stored[w] = (stored[w] & ~f.mask) | (f.value & f.mask);
+  }
+  std::memcpy(out, stored, 8ull * words);
+  for (std::size_t i = 0; affected >> i; ++i) {
+    if (!(affected >> i & 1)) continue;
+    const Fault& f = faults[i];
+    switch (f.kind) {
+      case FLIP_BITS:
+        if (chance(f.probability)) out[random() % words] ^= f.mask;
+        break;
+      case CORE:
+        if (unit && *unit == f.value && chance(f.probability)) out[random() % words] ^= 1ull << (random() & 63);
+        break;
+      case WRONG_ROW:
+        if (chance(f.probability)) {
+          const u64 other = random() % (region.size / 32);
+          std::memcpy(out, reinterpret_cast<const u64*>(region.base + other * 32) + first, 8ull * words);
+        }
+        break;
+      case RANDOM_LANE:
+        if (chance(f.probability))
+          for (u32 w = 0; w < words; ++w) out[w] = (out[w] & ~f.mask) | (random() & f.mask);
+        break;
+      default:
+        break;
+    }
+    for (u32 w = 0; w < words; ++w) {
+      if (f.word != ~0ull && f.word != first + w) continue;
+      if (f.kind == STUCK_BITS) out[w] = (out[w] & ~f.mask) | (f.value & f.mask);
+      if (f.kind == INVERT_LANE && chance(f.probability)) out[w] ^= f.mask;
+      if (f.kind == CONSTANT_WORDS) out[w] = f.value;
+      if (f.kind == DAMAGED) {
+        u64 z = (id * 4 + first + w + f.value) * 0x9E3779B97F4A7C15ull;
+        z ^= z >> 29;
+        const u64 stuck = z * 0xBF58476D1CE4E5B9ull, level = stuck * 0x94D049BB133111EBull;
+        out[w] = (out[w] & ~stuck) | (level & stuck);
+      }
+    }
+  }
+}
+
+inline void Model::write_sector(Region& region, u64 sector, u64* to, const u64* in, u32 first, u32 words) {
+  const u32 affected = region.affected[sector];
+  if (!affected) {
+    std::memcpy(to, in, 8ull * words);
+    return;
+  }
+  const u64 id = region.first_sector + sector;
+  u64* stored = cell(region, sector * 32 + 8ull * first, affected);
+  u64 before[4];
+  std::memcpy(before, stored, 8ull * words);
+  bool lost = false;
+  u64 upset = 0;
+  for (std::size_t i = 0; affected >> i; ++i) {
+    if (!(affected >> i & 1)) continue;
+    const Fault& f = faults[i];
+    if (f.kind == LOST_WRITE && chance(f.probability)) lost = true;
+    if (f.kind == DECAY) written_[id] = now;
+    if (f.kind == UPSET && ++write_count_[id] == f.threshold) upset = f.mask;
+  }
+  if (!lost) std::memcpy(stored, in, 8ull * words);
+  if (upset) stored[0] ^= upset;
+  for (std::size_t i = 0; affected >> i; ++i)
+    if ((affected >> i & 1) && faults[i].kind == COUPLE) couple(faults[i], before, in, first, words);
+}
+
+// The aggressor is word `word` of sector `sector`; the victim the bit `mask` of the word at index `value` of the
+// tested space. Idempotent coupling: a rising aggressor bit forces the victim bit to the level of `threshold`.
+inline void Model::couple(const Fault& fault, const u64* before, const u64* in, u32 first, u32 words) {
+  for (u32 w = 0; w < words; ++w) {
+    if (fault.word != first + w) continue;
+    const u64 rising = in[w] & ~before[w] & fault.mask;
+    if (!rising) continue;
+    for (Region& region : regions_) {
+      const u64 start = region.first_sector * 4;
+      if (fault.value < start || fault.value - start >= region.size / 8) continue;
+      u64* victim = reinterpret_cast<u64*>(region.base) + (fault.value - start);
+      *victim = fault.threshold ? (*victim | fault.mask) : (*victim & ~fault.mask);
+    }
+  }
+}
+
+inline void Model::activate(const u64* p) {
+  Region* region = find(p);
+  if (!region) return;
+  activations_[key(place(region->physical(reinterpret_cast<u64>(p) - region->base)))]++;
+}
+
+inline void Model::disturb() {
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const Fault& f = faults[i];
+    if (f.kind != DISTURB) continue;
+    for (Region& region : regions_)
+      for (u64 s = 0; s < region.size / 32; ++s) {
+        if (!(region.affected[s] >> i & 1)) continue;
+        Place at = place(region.physical(s * 32));
+        u64 near = 0;
+        for (int side : {-1, 1}) {
+          Place other = at;
+          other.row = at.row + static_cast<u64>(side);
+          const auto hit = activations_.find(key(other));
+          if (hit != activations_.end()) near += hit->second;
+        }
+        u64 z = (region.first_sector + s) * 0x9E3779B97F4A7C15ull;
+        z ^= z >> 31;
+        if (near < f.threshold || z % 4) continue;  // a weak bit in every fourth sector of the row
+        u64* word = reinterpret_cast<u64*>(region.base + s * 32) + (z >> 8) % 4;
+        const u64 bit = 1ull << ((z >> 16) & 63);
+        if ((z >> 24) & 1) *word |= bit; else *word &= ~bit;
+      }
+  }
+}
+
+// The model of the launch that runs on this thread.
+extern thread_local Model* current;
+
+}  // namespace mats_sim
+
+#endif  // MATS_FAULT_MODEL_HPP

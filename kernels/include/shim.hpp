@@ -1,0 +1,211 @@
+// CUDA on a CPU: just enough of the language for the kernels of this folder, in three flavours (see mats.cuh).
+// Standard headers only; included before any per-function instruction set is chosen.
+#ifndef MATS_SHIM_HPP
+#define MATS_SHIM_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define MATS_DEVICE static inline
+#define MATS_SLOW static __attribute__((noinline))
+
+struct Index3 {
+  unsigned x, y, z;
+};
+// One of each a CPU thread; a kernel reads them as it would on a GPU.
+static thread_local Index3 threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim{1, 1, 1}, gridDim{1, 1, 1};
+
+#define MATS_UNROLL  // left to the vectoriser
+#if defined(MATS_GRID)
+#define MATS_WORD_STEP(i, stride) (static_cast<u64>((i) >> 1) * (stride) + ((i) & 1))
+#define MATS_BATCH 4
+#define MATS_LANE threadIdx.x
+#define MATS_LANES blockDim.x
+#else
+// One lane holds 256 contiguous bytes: whole cache lines, and a loop that compilers vectorise.
+#define MATS_BATCH 16
+#define MATS_WORD_STEP(i, stride) (i)
+#define MATS_LANE 0u
+#define MATS_LANES 1u
+#ifndef MATS_PREFETCH_WORDS
+#define MATS_PREFETCH_WORDS 512
+#endif
+#endif
+
+struct vec {
+  u64 x, y;
+};
+
+// ---- the launch table -------------------------------------------------------------------------------------------
+
+namespace mats_cpu {
+
+using Call = void (*)(void* const* arguments);
+
+struct Kernel {
+  const char* name;
+  Call call;
+  unsigned parameters;
+  Kernel* next;
+};
+
+static Kernel*& first_kernel() {
+  static Kernel* first = nullptr;
+  return first;
+}
+
+struct Registrar {
+  Kernel kernel;
+  Registrar(const char* name, Call call, unsigned parameters) : kernel{name, call, parameters, first_kernel()} {
+    first_kernel() = &kernel;
+  }
+};
+
+static inline const Kernel* find_kernel(const char* name) {
+  for (const Kernel* k = first_kernel(); k; k = k->next)
+    if (!std::strcmp(k->name, name)) return k;
+  return nullptr;
+}
+
+template <class... A, std::size_t... I>
+static inline void unpack(void (*function)(A...), void* const* arguments, std::index_sequence<I...>) {
+  function(*static_cast<std::remove_reference_t<A>*>(arguments[I])...);
+}
+
+template <class... A>
+static inline void unpack(void (*function)(A...), void* const* arguments) {
+  unpack(function, arguments, std::index_sequence_for<A...>());
+}
+
+template <class... A>
+constexpr unsigned count_parameters(void (*)(A...)) {
+  return sizeof...(A);
+}
+
+// Runs blocks x threads on `workers` CPU threads; a worker takes every workers-th CUDA thread. Barriers are not
+// offered: a kernel that needs one does not compile here.
+static inline void run(const Kernel& kernel, void* const* arguments, unsigned blocks, unsigned threads,
+                       unsigned workers) {
+  const auto work = [&](unsigned worker) {
+    gridDim = {blocks, 1, 1};
+    blockDim = {threads, 1, 1};
+    const u64 total = static_cast<u64>(blocks) * threads;
+    for (u64 i = worker; i < total; i += workers) {
+      blockIdx = {static_cast<unsigned>(i / threads), 0, 0};
+      threadIdx = {static_cast<unsigned>(i % threads), 0, 0};
+      kernel.call(arguments);
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned w = 1; w < workers; ++w) others.emplace_back(work, w);
+  work(0);
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace mats_cpu
+
+#define MATS_KERNEL(NAME, ...)                                                                    \
+  static void NAME(__VA_ARGS__);                                                                  \
+  static mats_cpu::Registrar register_##NAME(                                                     \
+      #NAME, [](void* const* arguments) { mats_cpu::unpack(NAME, arguments); },                   \
+      mats_cpu::count_parameters(NAME));                                                          \
+  static void NAME(__VA_ARGS__)
+
+// ---- memory -----------------------------------------------------------------------------------------------------
+
+MATS_DEVICE u64 add_atomic(u64* p, u64 v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+MATS_DEVICE u32 lowest_bit(u64 v) { return static_cast<u32>(__builtin_ctzll(v)); }
+MATS_DEVICE u32 count_bits(u64 v) { return static_cast<u32>(__builtin_popcountll(v)); }
+MATS_DEVICE u32 multiprocessor() { return blockIdx.x; }
+
+#if defined(MATS_SIM)
+
+#include "fault_model.hpp"
+
+MATS_DEVICE vec load_vec(const u64* p) {
+  vec v;
+  mats_sim::current->read(p, &v.x, 2);
+  return v;
+}
+MATS_DEVICE void store_vec(u64* p, vec v) { mats_sim::current->write(p, &v.x, 2); }
+MATS_DEVICE u64 load_word(const u64* p) {
+  u64 v;
+  mats_sim::current->read(p, &v, 1);
+  return v;
+}
+MATS_DEVICE void store_word(u64* p, u64 v) { mats_sim::current->write(p, &v, 1); }
+MATS_DEVICE u64 load_uncached(const u64* p) {
+  mats_sim::current->activate(p);
+  return load_word(p);
+}
+MATS_DEVICE void finish_stores() {}
+
+#else
+
+// Non-temporal: the line goes to memory without being read first and without staying in the cache.
+MATS_DEVICE void stream_pair(u64* p, const u64* pair) {
+#if defined(__SSE2__) && defined(MATS_HOST)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), _mm_loadu_si128(reinterpret_cast<const __m128i*>(pair)));
+#else
+  p[0] = pair[0];
+  p[1] = pair[1];
+#endif
+}
+MATS_DEVICE void store_vec(u64* p, vec v) { stream_pair(p, &v.x); }
+MATS_DEVICE vec load_vec(const u64* p) { return {p[0], p[1]}; }
+MATS_DEVICE u64 load_word(const u64* p) { return *static_cast<const volatile u64*>(p); }
+MATS_DEVICE void store_word(u64* p, u64 v) { *static_cast<volatile u64*>(p) = v; }
+
+// Evicts the line first, so that the load reaches the memory.
+MATS_DEVICE u64 load_uncached(const u64* p) {
+#if defined(__SSE2__)
+  _mm_clflush(p);
+  _mm_mfence();
+#endif
+  return load_word(p);
+}
+
+MATS_DEVICE void finish_stores() {
+#if defined(__SSE2__) && defined(MATS_HOST)
+  _mm_sfence();
+#endif
+}
+
+#endif
+
+#if !defined(MATS_GRID)
+// Templates, because Batch is complete only in mats.cuh.
+template <class B>
+MATS_DEVICE void load_batch(const u64* data, u64 vector, B& batch) {
+#if defined(MATS_SIM)
+  mats_sim::current->read(data + 2 * vector, batch.word, 2 * MATS_BATCH);
+#else
+  const u64* p = data + 2 * vector;
+  for (u32 line = 0; line < 4; ++line) __builtin_prefetch(p + MATS_PREFETCH_WORDS + 8 * line);
+  __builtin_memcpy(batch.word, p, sizeof batch.word);
+#endif
+}
+
+template <class B>
+MATS_DEVICE void store_batch(u64* data, u64 vector, const B& batch) {
+#if defined(MATS_SIM)
+  mats_sim::current->write(data + 2 * vector, batch.word, 2 * MATS_BATCH);
+#else
+  u64* p = data + 2 * vector;
+  for (u32 k = 0; k < MATS_BATCH; ++k) stream_pair(p + 2 * k, batch.word + 2 * k);
+#endif
+}
+#endif
+
+#endif  // MATS_SHIM_HPP
