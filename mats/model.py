@@ -225,7 +225,7 @@ class Limit:
 
 
 class Verdict(enum.StrEnum):
-    PASS = "pass"  # noqa: S105
+    PASS = "pass"
     WARN = "warn"
     UNKNOWN = "unknown"
     ERROR = "error"
