@@ -177,6 +177,8 @@ def _conditions(table: Table) -> Iterator[Figure]:
         caption = f"{plural(total, 'reading')}."
         if drawn < total:
             caption = f"{drawn:,} of {total:,} readings drawn: the lowest and the highest of every interval of time."
+        if grid is None:
+            caption += " Its table stands with the first plot of the conditions."
         axis = names[0].replace("_", " ") if len(names) == 1 else "clock" if unit is Unit.HERTZ else "reading"
         layout = {"xaxis": _axis("time", "s"), "yaxis": _axis(axis, scale.unit), "showlegend": len(names) > 1}
         title = titles.get(unit) or f"{names[0].replace('_', ' ').capitalize()} over time"
@@ -198,7 +200,7 @@ def _offsets(addresses: Sequence[int]) -> tuple[list[Number], str]:
     lowest = min(addresses)
     scale = scale_for(Unit.BYTE, [address - lowest for address in addresses])
     offsets = [(address - lowest) / scale.divisor for address in addresses]
-    return offsets, f"virtual address above 0x{lowest:x} [{scale.unit}]"
+    return offsets, f"offset from 0x{lowest:x} [{scale.unit}]"
 
 
 def _pages(table: Table) -> Figure | None:
@@ -223,6 +225,7 @@ def _pages(table: Table) -> Figure | None:
         "y": [errors for _, errors in kept],
         "text": [f"0x{address:x}" for address, _ in kept],
         "marker": {"color": _COLOURS[5], "size": 6},
+        "cliponaxis": False,
     }
     caption = f"{plural(len(pages), 'page')} with errors. A virtual address is not a place on a chip."
     if len(kept) < len(pages):
@@ -320,6 +323,7 @@ def _popcount(table: Table) -> Figure | None:
     points = _points(*columns) if columns else []
     if not any(words for _, words in points):
         return None
+    most = max(bits for bits, words in points if words)
     trace = {
         "type": "bar",
         "name": "words",
@@ -327,6 +331,7 @@ def _popcount(table: Table) -> Figure | None:
         "y": [words for _, words in points],
         "marker": {"color": _COLOURS[2]},
     }
-    layout = {"xaxis": _axis("wrong bits in a word", "") | {"range": [0, 65]}, "yaxis": _axis("words", "")}
+    axis = _axis("wrong bits in a word", "") | {"range": [0, most + 1], "dtick": 1 if most < 16 else 8}
+    layout = {"xaxis": axis, "yaxis": _axis("words", "")}
     caption = "Single bits point to cells or lines; about half of the bits, to words from another place."
     return Figure("popcount", "Wrong bits in a word", caption, (trace,), layout, grid_of(table))

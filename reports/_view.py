@@ -135,14 +135,21 @@ def _and_more(count: int, noun: str) -> str:
 
 
 def run_sentence(run: Run) -> str:
-    """The whole run in one sentence: how many targets came to which verdict, or why there are none."""
+    """The whole run in one sentence: of one target its own, of several how many came to which verdict.
+
+    Names the probes that were required and of which there is no result.
+    """
     views = target_views(run)
     if not views:
         reason = run.partial or "; ".join(run.notes) or "no target was named or found"
         return printable(f"nothing was measured: {reason}")
+    missing = [probe for probe in run.required if all(result.probe != probe for result in run.results)]
+    lacking = f"; required and not measured: {', '.join(missing)}" if missing else ""
+    if len(views) == 1:
+        return printable(f"{views[0].name}: {views[0].sentence}{lacking}")
     counts = {verdict: sum(view.verdict is verdict for view in views) for verdict in reversed(Verdict)}
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
-    return f"{plural(len(views), 'target')}: {parts}"
+    return printable(f"{plural(len(views), 'target')}: {parts}{lacking}")
 
 
 def run_partial(run: Run) -> tuple[str, ...]:

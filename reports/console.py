@@ -93,14 +93,15 @@ def render_console(run: Run, *, width: int, colour: bool) -> str:
         _environ={},
     )
     views = target_views(run)
-    if len(views) != 1:
-        _line(console, run_verdict(run).value.upper(), run_sentence(run), _VERDICT_STYLE[run_verdict(run)])
-        for line in run_partial(run):
-            _line(console, "", line, "bold yellow")
+    _line(console, run_verdict(run).value.upper(), run_sentence(run), _VERDICT_STYLE[run_verdict(run)])
+    for line in run_partial(run):
+        _line(console, "", line, "bold yellow")
     for view in views:
         if len(views) > 1:
             console.print()
-        _target(console, view, run_partial(run) if len(views) == 1 else ())
+            text = f"{view.name}: {view.sentence}"
+            _line(console, view.verdict.value.upper(), text, _VERDICT_STYLE[view.verdict])
+        _target(console, view)
     if not views:
         _heading(console, "Not seen")
         _line(console, None, "every reading, not seen: there was nothing to measure")
@@ -108,13 +109,12 @@ def render_console(run: Run, *, width: int, colour: bool) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def _target(console: Console, view: TargetView, partial: Sequence[str]) -> None:
-    _line(console, view.verdict.value.upper(), f"{view.name}: {view.sentence}", _VERDICT_STYLE[view.verdict])
+def _target(console: Console, view: TargetView) -> None:
     if view.stamp:
         _line(console, "", view.stamp, "bold" if view.simulated else "")
     if view.info:
         _line(console, "", printable(_title(view.info)))
-    for line in (*partial, *partial_lines(view)):
+    for line in partial_lines(view):
         _line(console, "", line, "bold yellow")
     for result in view.results:
         _sentences(console, result, len(view.results) > 1)

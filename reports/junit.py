@@ -1,0 +1,193 @@
+"""The report for CI systems as JUnit XML: a test suite per target, a test case per probe and per limit.
+
+It is never empty: what could not be known is skipped with its reason, so that a machine on which nothing was tested
+does not look like one on which all is well. A failure of the tool is an error, a broken limit a failure; a warning
+passes with what was seen as its output, unless warnings are to fail.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+
+from mats.model import Absent, Finding, Limit, Measurement, Quantity, Result, Run, Severity, Verdict
+from mats.report import Report
+
+from ._format import against_text, measurement_name, printable, quantity_text, relation_text, source_text
+from ._view import TargetView, run_partial, run_sentence, target_views
+
+
+def render(run: Run) -> str:
+    """The XML text; warnings pass."""
+    return render_junit(run)
+
+
+def render_junit(run: Run, *, fail_on: Severity = Severity.FAIL) -> str:
+    """The XML text; with ``fail_on`` WARN a warning is a failure too."""
+    root = ET.Element("testsuites", name="mats", time=_seconds(run.duration))
+    views = target_views(run)
+    for view in views:
+        _add_suite(root, view, run, fail_on)
+    missing = [probe for probe in run.required if all(result.probe != probe for result in run.results)]
+    if not views or missing:
+        _add_unmeasured(root, run, missing)
+    _count(root, root)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
+        ('<?xml version="1.0" encoding="utf-8"?>\n', "\n")
+    )
+
+
+def _add_suite(root: ET.Element, view: TargetView, run: Run, fail_on: Severity) -> None:
+    duration = sum(result.duration.value for result in view.results)
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        name=printable(view.name),
+        time=f"{duration:.3f}",
+        timestamp=printable(view.results[0].started if view.results else run.started),
+        hostname=printable(run.host.name),
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(view, run):
+        ET.SubElement(properties, "property", name=name, value=printable(value))
+    if not view.results:
+        case = _case(suite, f"mats.{view.name}", "every probe", 0)
+        _skip(case, view.sentence)
+    for result in view.results:
+        _add_probe(suite, view, result, fail_on)
+        for limit in result.limits:
+            _add_limit(suite, view, result, limit, fail_on)
+    _count(suite, suite)
+
+
+def _properties(view: TargetView, run: Run) -> Iterator[tuple[str, str]]:
+    yield "tool", run.tool
+    yield "verdict", view.verdict.value
+    yield "kind", view.kind
+    yield "simulated", "true" if view.simulated else "false"
+    if view.stamp:
+        yield "stamp", view.stamp
+    for line in run_partial(run):
+        yield "partial", line.removeprefix("PARTIAL: ")
+    if view.info:
+        yield "title", view.info.title
+        yield from view.info.identity
+
+
+def _add_probe(suite: ET.Element, view: TargetView, result: Result, fail_on: Severity) -> None:
+    name = f"{result.probe}: {result.question}"
+    case = _case(suite, f"mats.{view.name}.{result.probe}", name, result.duration.value)
+    if result.verdict is Verdict.ERROR:
+        message = printable(result.reason or "no reason was recorded")
+        ET.SubElement(case, "error", type="error", message=message).text = message
+    elif result.verdict is Verdict.UNKNOWN:
+        _skip(case, result.reason or result.observation.partial or "no reason was recorded")
+    elif result.verdict is Verdict.FAIL or (result.verdict is Verdict.WARN and fail_on is not Severity.FAIL):
+        failing = [finding for finding in result.findings if _fails(finding.severity, fail_on)]
+        message = "; ".join(f"{finding.code} {finding.title}" for finding in failing) or result.verdict.value
+        failure = ET.SubElement(case, "failure", type=result.verdict.value, message=printable(message))
+        failure.text = "\n".join(line for finding in failing for line in _finding_lines(finding))
+    lines = list(_probe_lines(result))
+    if lines:
+        ET.SubElement(case, "system-out").text = "\n".join(lines)
+
+
+def _fails(severity: Severity, fail_on: Severity) -> bool:
+    return severity is Severity.FAIL or (severity is Severity.WARN and fail_on is not Severity.FAIL)
+
+
+def _probe_lines(result: Result) -> Iterator[str]:
+    """The probe's sentences and every reading, as text beside the outcome."""
+    if result.observation.partial:
+        yield printable(f"PARTIAL: {result.observation.partial}")
+    for note in result.observation.notes:
+        yield printable(note)
+    for measurement in result.observation.measurements:
+        name, reading = measurement_name(measurement), measurement.reading
+        if isinstance(reading, Absent):
+            yield printable(f"{name}, not seen: {reading.reason}")
+        else:
+            statistic = f" ({measurement.statistic})" if measurement.statistic else ""
+            yield printable(f"{name} {quantity_text(reading)}{statistic}")
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    fault = f" [{finding.fault}]" if finding.fault else ""
+    yield printable(f"{finding.severity.value.upper()} {finding.code} {finding.title}{fault}")
+    yield printable(f"reading: {against_text(finding)}")
+    for line in finding.evidence:
+        yield printable(f"evidence: {line}")
+    yield printable(f"advice: {finding.advice}")
+    yield printable(f"source: {source_text(finding.limit)}")
+
+
+def _add_limit(suite: ET.Element, view: TargetView, result: Result, limit: Limit, fail_on: Severity) -> None:
+    """A test case for the limit: broken, kept, or not judged and why."""
+    name = f"{limit.code} {limit.title}: {limit.measurement} {relation_text(limit)}"
+    case = _case(suite, f"mats.{view.name}.{result.probe}", name, 0)
+    if limit.kinds and view.kind not in limit.kinds:
+        _skip(case, f"this limit is for targets of kind {', '.join(limit.kinds)}")
+        return
+    findings = [finding for finding in result.findings if finding.code == limit.code]
+    named = [item for item in result.observation.measurements if item.name == limit.measurement]
+    if not findings:
+        _add_kept(case, result, named)
+        return
+    text = "\n".join(line for finding in findings for line in _finding_lines(finding))
+    message = printable("; ".join(against_text(finding) for finding in findings))
+    severity = findings[0].severity
+    if _fails(severity, fail_on):
+        ET.SubElement(case, "failure", type=limit.code, message=message).text = text
+    elif severity is Severity.UNKNOWN:
+        _skip(case, message)
+    else:
+        ET.SubElement(case, "system-out").text = text
+
+
+def _add_kept(case: ET.Element, result: Result, named: Sequence[Measurement]) -> None:
+    """A limit that nothing broke: passed where all that it asks for was read, otherwise skipped."""
+    absent = dict.fromkeys(item.reading.reason for item in named if isinstance(item.reading, Absent))
+    if absent:
+        _skip(case, f"not seen: {'; '.join(absent)}")
+    elif not named:
+        _skip(case, f"not seen: {result.reason or f'{result.probe} did not measure it'}")
+    else:
+        readings = (
+            f"{measurement_name(item)} {quantity_text(item.reading)}"
+            for item in named
+            if isinstance(item.reading, Quantity)
+        )
+        ET.SubElement(case, "system-out").text = printable("; ".join(readings))
+
+
+def _add_unmeasured(root: ET.Element, run: Run, missing: Sequence[str]) -> None:
+    """A suite for what was to be measured and was not, so that a run without a target is not an empty file."""
+    suite = ET.SubElement(root, "testsuite", name="mats", time="0.000", timestamp=printable(run.started))
+    for probe in missing:
+        _skip(_case(suite, "mats", f"{probe} is required", 0), f"{probe} was not run: {run.partial or 'no result'}")
+    if not missing:
+        _skip(_case(suite, "mats", "measure something", 0), run_sentence(run))
+    _count(suite, suite)
+
+
+def _case(suite: ET.Element, classname: str, name: str, seconds: float) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=printable(classname), name=printable(name), time=f"{seconds:.3f}")
+
+
+def _skip(case: ET.Element, reason: str) -> None:
+    ET.SubElement(case, "skipped", message=printable(reason))
+
+
+def _count(element: ET.Element, holder: ET.Element) -> None:
+    """The totals that readers of JUnit take from the attributes."""
+    holder.set("tests", str(sum(1 for _ in element.iter("testcase"))))
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        holder.set(attribute, str(sum(1 for _ in element.iter(tag))))
+
+
+def _seconds(duration: Quantity) -> str:
+    return f"{duration.value:.3f}"
+
+
+REPORT = Report("junit", "xml", render)
