@@ -51,6 +51,7 @@ class Listener(Protocol):
     def started(self, target: str, probe: str) -> None: ...
     def progressed(self, target: str, probe: str, done: float, total: float, text: str) -> None: ...
     def finished(self, result: Result) -> None: ...
+    def stopping(self, reason: str, killed: bool) -> None: ...
     def noted(self, text: str) -> None: ...
     def crashed(self, where: str, details: str) -> None: ...
 
@@ -104,6 +105,7 @@ def _supervise(lanes: Sequence[Lane], messages: queue.Queue[Message], book: _Boo
         elif message is not None:
             book.take(message)
         book.look(working)
+        book.announce()
         for lane in list(working):
             why = _given_up(lane, book, plan, stop)
             if why:
@@ -179,6 +181,7 @@ class _Book:
     trouble: str = ""
     claimed: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    announced: tuple[str, bool] = ("", False)
     started: str = ""
     begun: float = 0.0
 
@@ -237,6 +240,13 @@ class _Book:
         if fresh and self.clock.monotonic() - self.saved_at >= pause:
             self.saved = dict(kept)
             self.write("not finished")
+
+    def announce(self) -> None:
+        """Tell the listener once that the run was asked to stop, and once that it is not waited for."""
+        state = (self.stop.reason, self.stop.killed)
+        if state != self.announced:
+            self.announced = state
+            self.outside.listener.stopping(*state)
 
     def missing(self, lane: Lane, why: str) -> None:
         """End what a given-up lane did not come to."""

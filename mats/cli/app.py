@@ -20,8 +20,11 @@ EXITS = (
 )
 
 
-def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...]) -> typer.Typer:
-    """The application for these probes; a command ends by raising typer's Exit with its code."""
+def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...], invoked: str) -> typer.Typer:
+    """The application for these probes; a command ends by raising typer's Exit with its code.
+
+    Only the ``invoked`` command gets its options: those of all others are not looked at, and making them takes time.
+    """
     app = typer.Typer(
         name="mats",
         help=f"{ABOUT}\n\n{EXITS}",
@@ -41,12 +44,12 @@ def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...]
             raise typer.Exit(ExitCode.UNUSABLE)
 
     for probe in probes.values():
-        _add_probe(app, world, probe, argv)
+        _add_probe(app, world, probe, argv, probe.name == invoked)
     _add_helpers(app, world, argv)
     return app
 
 
-def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...]) -> None:
+def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
     def act(values: Values) -> int:
         from mats.cli.measure import measure_one
 
@@ -55,7 +58,8 @@ def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ..
     own = {option.name for option in probe.options}
     options = (*probe.options, *(option for option in COMMON if option.name not in own))
     page = f"mats explain {probe.name} tells the method, what it cannot see, the limits and their sources."
-    app.command(probe.name, help=f"{probe.question}\n\n{page}", short_help=probe.question)(command(act, options))
+    function = command(act, options if invoked else ())
+    app.command(probe.name, help=f"{probe.question}\n\n{page}", short_help=probe.question)(function)
 
 
 def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...]) -> None:

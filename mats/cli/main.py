@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -42,6 +41,8 @@ def main(argv: Sequence[str], world: World | None = None) -> int:
         world.tell("mats: interrupted")
     except Exception as error:
         if not hasattr(error, "format_message"):
+            import traceback
+
             from mats.cli.progress import crash_sentence
 
             world.tell(f"mats: failed unexpectedly: {crash_sentence(traceback.format_exc(), world)}")
@@ -60,9 +61,11 @@ def _dispatch(argv: tuple[str, ...], world: World) -> int:
     probes = world.probes()
     aliases = {alias: probe.name for probe in probes.values() for alias in probe.aliases}
     words = modern(argv, aliases, (*probes, *HELPERS))
-    command = typer.main.get_command(application(world, probes, ("mats", *argv)))
-    code = command.main(args=words, prog_name="mats", standalone_mode=False)
-    return int(code or 0)
+    command = typer.main.get_command(application(world, probes, ("mats", *argv), words[0] if words else ""))
+    code = command.main(args=words, prog_name="mats", standalone_mode=False) or ExitCode.OK
+    if code not in set(ExitCode):  # typer's code for Ctrl-C outside of a run
+        raise KeyboardInterrupt
+    return int(code)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
@@ -59,7 +59,7 @@ def _measure(tasks: tuple[Task, ...], given: Values, world: World, wanted: Outpu
     outside = Outside(choice.open_device, world.clock, host_info(world.root), watcher, wanted.save)
     stop = Stop()
     try:
-        with signals(stop, shown.line):
+        with signals(stop):
             finished = run(plan, outside, stop)
     finally:
         shown.close()
@@ -86,7 +86,7 @@ def conclude(finished: Run, wanted: Outputs, threshold: Severity) -> ExitCode:
 
 
 @contextmanager
-def signals(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+def signals(stop: Stop) -> Iterator[None]:
     """While inside, Ctrl-C and SIGTERM ask the run to stop; the second time they end it at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,11 +94,7 @@ def signals(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        again = bool(stop.reason)
         stop.request(f"stopped by {name}")
-        say(
-            "ending at once" if again else f"stopping ({name}): waiting for the probe to end; once more ends it at once"
-        )
 
     kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -158,6 +158,13 @@ class Watcher:
     def finished(self, result: Result) -> None:
         self._meter.end(result.target, result.probe)
 
+    def stopping(self, reason: str, killed: bool) -> None:
+        self._meter.line(
+            "ending at once"
+            if killed
+            else f"{reason}: waiting for the probe to end; the same again does not wait any longer"
+        )
+
     def noted(self, text: str) -> None:
         self._meter.line(f"note: {text}")
 

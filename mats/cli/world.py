@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-import platform
-import random
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from mats import registry
-from mats.device import Device
 from mats.model import AbsenceKind, Absent, HostInfo, Quantity, Reading, TargetInfo, Unit
-from mats.probe import Probe
-from mats.registry import Fault
-from mats.report import Report
-from mats.slot import Clock
-from mats.target import Target
 from mats.units import KIB
+
+if TYPE_CHECKING:
+    from mats.device import Device
+    from mats.probe import Probe
+    from mats.registry import Fault
+    from mats.report import Report
+    from mats.slot import Clock
+    from mats.target import Target
 
 
 class WallClock:
@@ -46,7 +46,7 @@ class World:
     discover: Callable[[], tuple[TargetInfo, ...]] = registry.discover
     open_device: Callable[[Target], Device] = registry.open_device
     clock: Clock = field(default_factory=WallClock)
-    seed: Callable[[], int] = lambda: random.SystemRandom().getrandbits(63)
+    seed: Callable[[], int] = lambda: int.from_bytes(os.urandom(8)) >> 1
     root: Path = Path("/")
     """Where the machine's own files are read (/proc)."""
     folder: Path = field(default_factory=Path.cwd)
@@ -69,6 +69,8 @@ class World:
 
 def host_info(root: Path) -> HostInfo:
     """This machine, as it is named in a run."""
+    import platform
+
     return HostInfo(
         name=platform.node() or "unnamed",
         system=platform.platform(),

@@ -1,0 +1,281 @@
+"""Devices, probes and a world for tests: they do what was planned and refuse everything else."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mats.cli.world import World
+from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, MemoryState
+from mats.model import (
+    AbsenceKind,
+    Absent,
+    HostInfo,
+    Limit,
+    Measurement,
+    Observation,
+    Quantity,
+    Relation,
+    Result,
+    Run,
+    Severity,
+    Source,
+    SourceKind,
+    TargetInfo,
+    Unit,
+)
+from mats.probe import Context, Option, Probe, UsageError
+from mats.report import Report
+from mats.target import Target
+
+ABSENT = Absent(AbsenceKind.NOT_SUPPORTED, "this device has no such counter")
+SOURCE = Source("A definition", "section 1", SourceKind.DEFINITION, "2025-01-31")
+
+
+def count(value: float) -> Quantity:
+    return Quantity(value, Unit.COUNT)
+
+
+def limit(
+    code: str = "FAKE-001",
+    measurement: str = "fake.errors",
+    relation: Relation = Relation.AT_MOST,
+    bound: Quantity | None = None,
+    severity: Severity = Severity.FAIL,
+    required: bool = False,
+    kinds: tuple[str, ...] = (),
+) -> Limit:
+    return Limit(
+        code=code,
+        measurement=measurement,
+        title=f"{measurement} is in order",
+        relation=relation,
+        bound=bound or count(0),
+        severity=severity,
+        source=SOURCE,
+        reasoning="It was planned so.",
+        advice="Change the plan.",
+        required=required,
+        kinds=kinds,
+    )
+
+
+def seen(value: float | Absent, name: str = "fake.errors", labels: tuple[tuple[str, str], ...] = ()) -> Measurement:
+    return Measurement(name, value if isinstance(value, Absent) else count(value), labels)
+
+
+def target_info(name: str = "host", kind: str = "host", uuid: str = "") -> TargetInfo:
+    return TargetInfo(
+        name=name,
+        kind=kind,
+        title=f"a planned {kind}",
+        memory_total=Quantity(1 << 30, Unit.BYTE),
+        cache_size=ABSENT,
+        peak_bandwidth=ABSENT,
+        peak_formula="",
+        identity=(("uuid", uuid),) if uuid else (),
+        origin_kind=kind,
+    )
+
+
+@dataclass
+class FakeDevice:
+    """A device that can be described, held and closed; working on its memory was not planned."""
+
+    info: TargetInfo = field(default_factory=target_info)
+    held: tuple[HeldBy, ...] | str = ()
+    closed: int = 0
+
+    def describe(self) -> TargetInfo:
+        return self.info
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        return self.held
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def memory(self) -> MemoryState:
+        raise AssertionError("memory was not planned")
+
+    def allocate(self, size: int) -> Buffer:
+        raise AssertionError("allocate was not planned")
+
+    def free(self, buffer: Buffer) -> None:
+        raise AssertionError("free was not planned")
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        raise AssertionError("launch was not planned")
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        raise AssertionError("copy was not planned")
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        raise AssertionError("fetch was not planned")
+
+    def synchronise(self) -> None:
+        raise AssertionError("synchronise was not planned")
+
+    def conditions(self) -> Conditions:
+        raise AssertionError("conditions were not planned")
+
+    def now(self) -> float:
+        raise AssertionError("now was not planned")
+
+    def wait(self, seconds: float) -> None:
+        raise AssertionError("wait was not planned")
+
+
+@dataclass
+class RecordedDevice(FakeDevice):
+    """A device that answers from saved results."""
+
+    results: tuple[Result, ...] = ()
+
+    def recorded(self, probe: str) -> Result | None:
+        return next((result for result in self.results if result.probe == probe), None)
+
+
+Measure = Callable[[Device, Context], Observation]
+
+
+def probe(
+    measure: Measure | Observation,
+    name: str = "fake",
+    kinds: tuple[str, ...] = ("host", "sim", "cuda"),
+    limits: tuple[Limit, ...] | None = None,
+    options: tuple[Option, ...] = (),
+    exclusive: bool = False,
+    order: int = 10,
+    aliases: tuple[str, ...] = (),
+    quick: tuple[tuple[str, object], ...] = (),
+) -> Probe:
+    def planned(_device: Device, _context: Context) -> Observation:
+        assert isinstance(measure, Observation)
+        return measure
+
+    return Probe(
+        name=name,
+        question=f"Is {name} in order?",
+        kinds=kinds,
+        order=order,
+        exclusive=exclusive,
+        limits=(limit(f"{name.upper()}-001"),) if limits is None else limits,
+        faults=("stuck_bit",),
+        options=options,
+        measure=planned if isinstance(measure, Observation) else measure,
+        aliases=aliases,
+        quick=quick,
+    )
+
+
+CLEAN = Observation(measurements=(seen(0),))
+BROKEN = Observation(measurements=(seen(3),))
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2025, 1, 31, 12, 0, 0, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass
+class Listening:
+    """A listener that keeps what it was told."""
+
+    heard: list[tuple[str, ...]] = field(default_factory=list)
+    threads: set[str] = field(default_factory=set)
+
+    def started(self, target: str, probe: str) -> None:
+        self._hear("started", target, probe)
+
+    def progressed(self, target: str, probe: str, done: float, total: float, text: str) -> None:
+        self._hear("progressed", target, probe, f"{done:g}/{total:g}", text)
+
+    def finished(self, result: Result) -> None:
+        self._hear("finished", result.target, result.probe)
+
+    def stopping(self, reason: str, killed: bool) -> None:
+        self._hear("stopping", reason, str(killed))
+
+    def noted(self, text: str) -> None:
+        self._hear("noted", text)
+
+    def crashed(self, where: str, details: str) -> None:
+        self._hear("crashed", where, details)
+
+    def _hear(self, *words: str) -> None:
+        self.heard.append(words)
+        self.threads.add(threading.current_thread().name)
+
+
+HOST = HostInfo("box", "Linux", "3.11", "a processor", Quantity(1 << 30, Unit.BYTE))
+
+
+def fake_world(
+    folder: Path,
+    probes: tuple[Probe, ...],
+    devices: Mapping[str, FakeDevice | Exception] | None = None,
+    gpus: tuple[TargetInfo, ...] | str = "no NVIDIA driver is loaded",
+    reports: Mapping[str, Report] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> World:
+    """A world with these probes and devices; its streams are texts, its files under ``folder``."""
+    planned = {"host": FakeDevice()} if devices is None else devices
+
+    def open_device(target: Target) -> FakeDevice:
+        device = planned.get(target.name)
+        if device is None:
+            raise UsageError(f"there is no target {target.name}")
+        if isinstance(device, Exception):
+            raise device
+        return device
+
+    def discover() -> tuple[TargetInfo, ...]:
+        if isinstance(gpus, str):
+            raise DeviceError(gpus)
+        return gpus
+
+    return World(
+        probes=lambda: {item.name: item for item in probes},
+        reports=lambda: {"json": TEXT_REPORT, "junit": TEXT_REPORT} if reports is None else reports,
+        faults=dict,
+        plans=lambda: (("healthy", "nothing is wrong"), ("stuck_bit", "one bit is stuck")),
+        page=lambda item: f"The page of {item.name}.",
+        discover=discover,
+        open_device=open_device,
+        seed=lambda: 7,
+        root=folder / "root",
+        folder=folder,
+        stdout=io.StringIO(),
+        stderr=io.StringIO(),
+        environment={} if environment is None else environment,
+    )
+
+
+def _verdicts(run: Run) -> str:
+    return "".join(f"{result.probe} {result.target} {result.verdict.value}\n" for result in run.results)
+
+
+TEXT_REPORT = Report("text", "txt", _verdicts)
+
+
+def printed(world: World) -> str:
+    assert isinstance(world.stdout, io.StringIO)
+    return world.stdout.getvalue()
+
+
+def told(world: World) -> str:
+    assert isinstance(world.stderr, io.StringIO)
+    return world.stderr.getvalue()

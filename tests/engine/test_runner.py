@@ -1,0 +1,453 @@
+"""A run keeps what was measured: time limits, failing probes, several devices, stopping, saving."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mats.device import Device, DeviceError, DeviceLost, HeldBy, OutOfMemory
+from mats.limits import Override
+from mats.model import AbsenceKind, Absent, Observation, Run, TargetInfo, Verdict
+from mats.probe import Context, Option, OptionKind, Probe, UsageError
+from mats.runner import Outside, Plan, phases, run
+from mats.saving import replace_file
+from mats.slot import Stop, Task, Terms
+from mats.target import Target
+
+from .fakes import (
+    BROKEN,
+    CLEAN,
+    HOST,
+    FakeDevice,
+    Listening,
+    RecordedDevice,
+    count,
+    probe,
+    seen,
+    target_info,
+)
+
+HOST_TARGET = Target("host")
+
+
+class RealClock:
+    def now(self) -> object:
+        from datetime import UTC, datetime
+
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Bench:
+    """Runs probes on planned devices and keeps what was saved and heard."""
+
+    def __init__(self) -> None:
+        self.saved: list[Run] = []
+        self.listener = Listening()
+        self.devices: dict[str, FakeDevice | Exception] = {"host": FakeDevice()}
+        self.stop = Stop()
+        self.save: Callable[[Run], None] = self.saved.append
+
+    def __call__(
+        self,
+        probes: Sequence[Probe],
+        targets: Sequence[Target] = (HOST_TARGET,),
+        terms: Terms | None = None,
+        *,
+        grace: float = 5.0,
+        asked: bool = True,
+        options: dict[str, object] | None = None,
+    ) -> Run:
+        tasks = tuple(Task(item, options or {}, asked) for item in probes)
+        plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace)
+        outside = Outside(self._open, RealClock(), HOST, self.listener, lambda saved: self.save(saved))  # type: ignore[arg-type]
+        return run(plan, outside, self.stop)
+
+    def _open(self, target: Target) -> Device:
+        device = self.devices[target.name]
+        if isinstance(device, Exception):
+            raise device
+        return device
+
+    @property
+    def device(self) -> FakeDevice:
+        device = self.devices["host"]
+        assert isinstance(device, FakeDevice)
+        return device
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def verdicts(finished: Run) -> dict[tuple[str, str], Verdict]:
+    return {(result.target, result.probe): result.verdict for result in finished.results}
+
+
+def test_each_probe_is_judged_and_the_device_closed(bench: Bench) -> None:
+    finished = bench([probe(CLEAN, "one"), probe(BROKEN, "two")])
+
+    assert verdicts(finished) == {("host", "one"): Verdict.PASS, ("host", "two"): Verdict.FAIL}
+    assert finished.targets == (bench.device.info,)
+    assert finished.partial == ""
+    assert bench.device.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (DeviceError("the launch failed"), "the launch failed"),
+        (OutOfMemory("no memory is left"), "no memory is left"),
+        (UsageError("--size is above the memory"), "--size is above the memory"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
+)
+def test_a_failing_probe_ends_as_error_and_the_next_one_runs(bench: Bench, error: BaseException, reason: str) -> None:
+    def fails(_device: Device, _context: Context) -> Observation:
+        raise error
+
+    finished = bench([probe(fails, "one"), probe(CLEAN, "two")])
+
+    assert verdicts(finished) == {("host", "one"): Verdict.ERROR, ("host", "two"): Verdict.PASS}
+    assert finished.results[0].reason == reason
+    assert bench.device.closed == 1
+    unforeseen = [heard for heard in bench.listener.heard if heard[0] == "crashed"]
+    assert bool(unforeseen) is (not isinstance(error, DeviceError | UsageError))
+
+
+def test_what_a_failing_probe_saved_is_kept_and_judged(bench: Bench) -> None:
+    def saves_then_fails(_device: Device, context: Context) -> Observation:
+        context.save(BROKEN)
+        raise DeviceError("the launch failed")
+
+    (result,) = bench([probe(saves_then_fails)]).results
+
+    assert result.verdict is Verdict.FAIL
+    assert result.observation.partial == "the launch failed"
+    assert len(result.findings) == 1
+
+
+def test_a_lost_device_is_opened_again_for_the_next_probe(bench: Bench) -> None:
+    def loses(_device: Device, _context: Context) -> Observation:
+        raise DeviceLost("it fell off the bus")
+
+    finished = bench([probe(loses, "one"), probe(CLEAN, "two")])
+
+    assert verdicts(finished) == {("host", "one"): Verdict.ERROR, ("host", "two"): Verdict.PASS}
+    assert bench.device.closed == 2
+
+
+def test_a_target_that_cannot_be_opened_is_unknown_with_the_reason(bench: Bench) -> None:
+    bench.devices["cuda:0"] = DeviceError("the driver is too old")
+
+    finished = bench([probe(CLEAN)], [Target("cuda", "0"), HOST_TARGET])
+
+    assert verdicts(finished) == {("cuda:0", "fake"): Verdict.UNKNOWN, ("host", "fake"): Verdict.PASS}
+    assert finished.results[0].reason == "the driver is too old"
+    assert isinstance(finished.targets[0].memory_total, Absent)
+
+
+def test_a_target_that_does_not_exist_is_an_error(bench: Bench) -> None:
+    bench.devices["sim:nosuch"] = UsageError("there is no plan nosuch")
+
+    (result,) = bench([probe(CLEAN)], [Target("sim", "nosuch")]).results
+
+    assert (result.verdict, result.reason) == (Verdict.ERROR, "there is no plan nosuch")
+
+
+def test_a_probe_that_heeds_its_time_limit_is_unknown_with_what_it_saw(bench: Bench) -> None:
+    def until_told(_device: Device, context: Context) -> Observation:
+        while not context.stopping():
+            time.sleep(0.005)
+        return CLEAN
+
+    (result,) = bench([probe(until_told)], terms=Terms(timeout=0.05)).results
+
+    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "the time limit of 0.05 s was reached")
+    assert result.observation.measurements == CLEAN.measurements
+
+
+def test_a_probe_that_never_ends_is_given_up_and_the_run_goes_on(bench: Bench) -> None:
+    release = threading.Event()
+
+    def hangs(_device: Device, context: Context) -> Observation:
+        context.save(CLEAN)
+        release.wait(20)
+        return CLEAN
+
+    bench.devices["cuda:0"] = FakeDevice(target_info("cuda:0", "cuda"))
+    finished = bench(
+        [probe(hangs, "one", kinds=("cuda",)), probe(CLEAN, "two")],
+        [Target("cuda", "0"), HOST_TARGET],
+        Terms(timeout=0.05),
+        grace=0.05,
+    )
+    release.set()
+
+    assert verdicts(finished) == {
+        ("cuda:0", "one"): Verdict.UNKNOWN,
+        ("cuda:0", "two"): Verdict.UNKNOWN,
+        ("host", "one"): Verdict.UNKNOWN,
+        ("host", "two"): Verdict.PASS,
+    }
+    assert "did not end" in finished.results[0].reason
+    assert finished.results[0].observation.measurements == CLEAN.measurements
+    assert "not run" in finished.results[1].reason
+    given_up = bench.devices["cuda:0"]
+    assert isinstance(given_up, FakeDevice) and given_up.closed >= 1
+
+
+def test_the_first_stop_asks_and_what_remains_is_not_run(bench: Bench) -> None:
+    def stops(_device: Device, context: Context) -> Observation:
+        bench.stop.request("stopped by Ctrl-C")
+        assert context.stopping() == "stopped by Ctrl-C"
+        return CLEAN
+
+    finished = bench([probe(stops, "one"), probe(CLEAN, "two")])
+
+    assert [(result.verdict, result.reason) for result in finished.results] == [
+        (Verdict.UNKNOWN, "stopped by Ctrl-C"),
+        (Verdict.UNKNOWN, "not run: stopped by Ctrl-C"),
+    ]
+    assert finished.partial == "stopped by Ctrl-C"
+    assert bench.saved[-1] == finished or bench.saved[-1].results == finished.results
+
+
+def test_the_second_stop_does_not_wait(bench: Bench) -> None:
+    release = threading.Event()
+
+    def deaf(_device: Device, context: Context) -> Observation:
+        context.save(BROKEN)
+        bench.stop.request("stopped by Ctrl-C")
+        bench.stop.request("stopped by Ctrl-C")
+        release.wait(20)
+        return CLEAN
+
+    begun = time.monotonic()
+    finished = bench([probe(deaf, "one"), probe(CLEAN, "two")])
+    release.set()
+
+    assert time.monotonic() - begun < 10
+    assert verdicts(finished) == {("host", "one"): Verdict.FAIL, ("host", "two"): Verdict.UNKNOWN}
+    assert bench.device.closed >= 1
+    assert ("stopping", "stopped by Ctrl-C", "True") in bench.listener.heard
+
+
+def test_cuda_devices_run_at_the_same_moment(bench: Bench) -> None:
+    together = threading.Barrier(2, timeout=20)
+
+    def meets(_device: Device, _context: Context) -> Observation:
+        together.wait()
+        return CLEAN
+
+    for index in "01":
+        bench.devices[f"cuda:{index}"] = FakeDevice(target_info(f"cuda:{index}", "cuda", f"GPU-{index}"))
+    finished = bench([probe(meets)], [Target("cuda", "0"), Target("cuda", "1")])
+
+    assert set(verdicts(finished).values()) == {Verdict.PASS}
+    assert [result.target for result in finished.results] == ["cuda:0", "cuda:1"]
+    assert bench.listener.threads == {threading.current_thread().name}
+
+
+def test_everything_but_cuda_runs_in_turn_after_it() -> None:
+    cuda, other, host, sim = Target("cuda", "0"), Target("cuda", "1"), HOST_TARGET, Target("sim", "x")
+
+    assert phases([host, cuda, sim, other]) == (((cuda,), (other,)), ((host, sim),))
+
+
+def test_one_gpu_named_twice_is_tested_once(bench: Bench) -> None:
+    for name in ("cuda:0", "cuda:GPU-a"):
+        bench.devices[name] = FakeDevice(target_info("cuda:0", "cuda", "GPU-a"))
+
+    finished = bench([probe(CLEAN)], [Target("cuda", "0"), Target("cuda", "GPU-a")])
+
+    assert len(finished.results) == 1
+    assert "is the same device as" in finished.notes[0]
+
+
+HOLDER = HeldBy(4711, "python", Absent(AbsenceKind.NOT_SUPPORTED, "not told"))
+
+
+def test_an_exclusive_probe_does_not_disturb_running_work(bench: Bench) -> None:
+    bench.device.held = (HOLDER,)
+
+    finished = bench([probe(CLEAN, "alone", exclusive=True), probe(CLEAN, "guest")])
+
+    assert verdicts(finished) == {("host", "alone"): Verdict.UNKNOWN, ("host", "guest"): Verdict.PASS}
+    assert finished.results[0].reason == (
+        "host is in use by python (pid 4711): alone needs it to itself; end them or add --force"
+    )
+
+
+def test_force_goes_ahead(bench: Bench) -> None:
+    bench.device.held = (HOLDER,)
+
+    (result,) = bench([probe(CLEAN, exclusive=True)], terms=Terms(force=True)).results
+
+    assert result.verdict is Verdict.PASS
+
+
+def test_holders_that_cannot_be_listed_are_noted(bench: Bench) -> None:
+    bench.device.held = "no permission to see other processes"
+
+    finished = bench([probe(CLEAN, exclusive=True)])
+
+    assert finished.results[0].verdict is Verdict.PASS
+    assert finished.notes == ("host: other processes could not be listed: no permission to see other processes",)
+
+
+def test_a_probe_asked_for_on_a_target_it_does_not_work_on_is_unknown(bench: Bench) -> None:
+    (result,) = bench([probe(CLEAN, "link", kinds=("cuda",))]).results
+
+    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "link works on cuda, not on host")
+
+
+def test_a_probe_that_was_not_asked_for_is_passed_over(bench: Bench) -> None:
+    assert bench([probe(CLEAN, "link", kinds=("cuda",))], asked=False).results == ()
+
+
+def test_the_run_is_saved_after_each_probe(bench: Bench) -> None:
+    bench([probe(CLEAN, "one"), probe(CLEAN, "two")])
+
+    assert [len(saved.results) for saved in bench.saved] == [1, 2, 2]
+    assert [saved.partial for saved in bench.saved] == ["not finished", "not finished", ""]
+
+
+def test_what_a_probe_keeps_is_saved_while_it_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mats.runner.SAVE_EVERY", 0.0)
+
+    def keeps(_device: Device, context: Context) -> Observation:
+        context.save(BROKEN)
+        for _ in range(1000):
+            if bench.saved:
+                break
+            time.sleep(0.01)
+        return CLEAN
+
+    bench([probe(keeps)])
+
+    (interim,) = bench.saved[0].results
+    assert interim.verdict is Verdict.FAIL
+    assert interim.observation.partial.startswith("not finished")
+
+
+def test_a_disk_that_refuses_is_said_once_and_the_run_goes_on(bench: Bench) -> None:
+    def full(_saved: Run) -> None:
+        raise OSError(28, "No space left on device")
+
+    bench.save = full
+    finished = bench([probe(CLEAN, "one"), probe(CLEAN, "two")])
+
+    assert set(verdicts(finished).values()) == {Verdict.PASS}
+    assert finished.notes == ("the run could not be saved: No space left on device",)
+
+
+def test_overrides_are_judged_by_and_kept_in_the_result(bench: Bench) -> None:
+    (result,) = bench([probe(BROKEN)], terms=Terms(overrides=(Override("FAKE-001", count(9), None, "", "x"),))).results
+
+    assert result.verdict is Verdict.PASS
+    assert result.limits[0].overridden
+
+
+def test_a_saved_run_answers_instead_of_a_measurement(bench: Bench) -> None:
+    def refuses(_device: Device, _context: Context) -> Observation:
+        raise AssertionError("a replay does not measure")
+
+    recorded = bench([probe(BROKEN)]).results
+    info = TargetInfo("cuda:0", "replay", "a recorded GPU", seen_memory(), seen_memory(), seen_memory(), "")
+    bench.devices["file:run.json"] = RecordedDevice(info, results=recorded)
+
+    finished = bench([probe(refuses), probe(refuses, "other")], [Target("file", "run.json")])
+
+    assert verdicts(finished) == {("file:run.json", "fake"): Verdict.FAIL, ("file:run.json", "other"): Verdict.UNKNOWN}
+    assert finished.results[0].started == recorded[0].started
+    assert finished.targets[0].name == "file:run.json"
+
+
+def seen_memory() -> Absent:
+    return Absent(AbsenceKind.NOT_FOUND, "not recorded")
+
+
+RESUME = Option("resume", OptionKind.RUN_IN, "Go on with a saved run.")
+
+
+def test_a_saved_run_gives_the_probe_its_own_result(bench: Bench) -> None:
+    before = bench([probe(BROKEN)])
+
+    def resumes(_device: Device, context: Context) -> Observation:
+        assert context.resumed is not None and context.options["resume"] is context.resumed
+        return context.resumed.observation
+
+    (result,) = bench([probe(resumes, options=(RESUME,))], options={"resume": before}).results
+
+    assert result.verdict is Verdict.FAIL
+
+
+def test_a_saved_run_without_the_probe_is_said(bench: Bench) -> None:
+    before = bench([probe(CLEAN, "other")])
+
+    (result,) = bench([probe(CLEAN, options=(RESUME,))], options={"resume": before}).results
+
+    assert (result.verdict, result.reason) == (
+        Verdict.ERROR,
+        "--resume: the saved run holds no result of fake for host",
+    )
+
+
+def test_two_units_in_one_probe_are_an_error_of_the_tool(bench: Bench) -> None:
+    from mats.model import Measurement, Quantity, Unit
+
+    wrong = Observation((Measurement("fake.errors", Quantity(1, Unit.SECOND)),))
+
+    (result,) = bench([probe(wrong)]).results
+
+    assert result.verdict is Verdict.ERROR
+    assert "cannot compare" in result.reason
+
+
+def test_progress_reaches_the_listener(bench: Bench) -> None:
+    def shows(_device: Device, context: Context) -> Observation:
+        context.progress(1, 4, "pass 1")
+        time.sleep(0.2)
+        return CLEAN
+
+    bench([probe(shows)])
+
+    assert ("progressed", "host", "fake", "1/4", "pass 1") in bench.listener.heard
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("before")
+    path.chmod(0o640)
+
+    replace_file(path, "after")
+
+    assert path.read_text() == "after"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("before")
+
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(path, "\ud800")
+
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_reading_is_ever_invented(bench: Bench) -> None:
+    (result,) = bench([probe(Observation((seen(Absent(AbsenceKind.TIMED_OUT, "no answer")),)))]).results
+
+    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "nothing was measured: no answer")
