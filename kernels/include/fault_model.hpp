@@ -43,7 +43,7 @@ struct Fault {
   double after;
   // Where: a sector is affected when each of these matches; ~0 matches all.
   u64 channel, bank, row, column;
-  u64 sector;  // index of the 32-byte sector in the tested space
+  u64 sector;  // number of the 32-byte sector: slot * 65536 + sector within the page
   u64 word;    // word within the sector, ~0 all
 };
 
@@ -68,22 +68,28 @@ class Model {
 
   explicit Model(u64 seed) : state_(seed * 2 + 1) {}
 
-  // A chunk of memory: `base` host address, `pages` the physical 2 MiB page of each of its pages.
+  // A chunk of memory at host address `base`. `pages` holds two numbers for each of its 2 MiB pages: its slot (which
+  // page of the simulated card it is: sector and word numbers count from there) and its physical page number.
   void map(u64* base, u64 size, const u64* pages) {
-    Region region{reinterpret_cast<u64>(base), size, sectors_, {}, {}};
+    Region region{reinterpret_cast<u64>(base), size, {}, {}, {}};
+    for (u64 i = 0; i < size / PAGE; ++i) {
+      region.slots.push_back(pages[2 * i]);
+      region.pages.push_back(pages[2 * i + 1]);
+      if (storage_.size() <= pages[2 * i]) storage_.resize(pages[2 * i] + 1, nullptr);
+      storage_[pages[2 * i]] = reinterpret_cast<char*>(base) + i * PAGE;
+    }
     region.affected.assign(size / 32, 0);
-    region.pages.assign(pages, pages + size / PAGE);
-    sectors_ += size / 32;
     regions_.push_back(std::move(region));
     mark(regions_.back());
   }
 
   void unmap(const u64* base) {
-    for (std::size_t i = 0; i < regions_.size(); ++i)
-      if (regions_[i].base == reinterpret_cast<u64>(base)) {
-        regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
-        return;
-      }
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      if (regions_[i].base != reinterpret_cast<u64>(base)) continue;
+      for (const u64 slot : regions_[i].slots) storage_[slot] = nullptr;
+      regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
   }
 
   void begin_launch() {
@@ -107,14 +113,15 @@ class Model {
   static constexpr u64 PAGE = 2ull << 20;
 
   struct Region {
-    u64 base, size, first_sector;
+    u64 base, size;
     std::vector<u32> affected;  // per sector: bit mask of faults
-    std::vector<u64> pages;
+    std::vector<u64> slots, pages;
     u64 physical(u64 offset) const { return pages[offset / PAGE] * PAGE + offset % PAGE; }
+    u64 id(u64 sector) const { return slots[sector * 32 / PAGE] * (PAGE / 32) + sector % (PAGE / 32); }
   };
 
   std::vector<Region> regions_;
-  u64 sectors_ = 0;
+  std::vector<char*> storage_;  // by slot: where a page's data are, null while not allocated
   u64 state_;
   std::unordered_map<u64, double> written_;    // sector -> time of the last write, kept for DECAY sectors only
   std::unordered_map<u64, u64> write_count_;   // sector -> writes, kept for UPSET sectors only
@@ -168,22 +175,22 @@ inline void Model::mark(Region& region) {
       const Fault& f = faults[i];
       const bool here = (f.channel == ~0ull || f.channel == at.channel) && (f.bank == ~0ull || f.bank == at.bank) &&
                         (f.row == ~0ull || f.row == at.row) && (f.column == ~0ull || f.column == at.column) &&
-                        (f.sector == ~0ull || f.sector == region.first_sector + s);
+                        (f.sector == ~0ull || f.sector == region.id(s));
       if (here) hit |= 1u << i;
     }
     region.affected[s] = hit;
   }
 }
 
-// Where the data of an aliased sector really lives.
+// Where the data of an aliased sector really live: of two that share a cell, at the lower address.
 inline u64* Model::cell(Region& region, u64 offset, u32 affected) {
-  u64 at = offset;
+  u64 at = region.slots[offset / PAGE] * PAGE + offset % PAGE;
   for (std::size_t i = 0; affected >> i; ++i) {
     if (!(affected >> i & 1) || faults[i].kind != ALIAS) continue;
-    const u64 other = offset ^ faults[i].value;
-    if (other < at && other < region.size) at = other;
+    const u64 other = at ^ faults[i].value;
+    if (other < at && other / PAGE < storage_.size() && storage_[other / PAGE]) at = other;
   }
-  return reinterpret_cast<u64*>(region.base + at);
+  return reinterpret_cast<u64*>(storage_[at / PAGE] + at % PAGE);
 }
 
 inline void Model::read(const u64* p, u64* out, u32 words) {
@@ -243,7 +250,7 @@ inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64*
     return;
   }
   u64* stored = cell(region, sector * 32 + 8ull * first, affected);
-  const u64 id = region.first_sector + sector;
+  const u64 id = region.id(sector);
   for (std::size_t i = 0; affected >> i; ++i) {
     const Fault& f = faults[i];
     if (!(affected >> i & 1) || f.kind != DECAY) continue;
@@ -297,7 +304,7 @@ inline void Model::write_sector(Region& region, u64 sector, u64* to, const u64* 
     std::memcpy(to, in, 8ull * words);
     return;
   }
-  const u64 id = region.first_sector + sector;
+  const u64 id = region.id(sector);
   u64* stored = cell(region, sector * 32 + 8ull * first, affected);
   u64 before[4];
   std::memcpy(before, stored, 8ull * words);
@@ -316,19 +323,16 @@ inline void Model::write_sector(Region& region, u64 sector, u64* to, const u64* 
     if ((affected >> i & 1) && faults[i].kind == COUPLE) couple(faults[i], before, in, first, words);
 }
 
-// The aggressor is word `word` of sector `sector`; the victim the bit `mask` of the word at index `value` of the
-// tested space. Idempotent coupling: a rising aggressor bit forces the victim bit to the level of `threshold`.
+// The aggressor is word `word` of sector `sector`; the victim the bit `mask` of word number `value`. Idempotent coupling: a rising aggressor bit forces the victim bit to the level of `threshold`.
 inline void Model::couple(const Fault& fault, const u64* before, const u64* in, u32 first, u32 words) {
   for (u32 w = 0; w < words; ++w) {
     if (fault.word != first + w) continue;
     const u64 rising = in[w] & ~before[w] & fault.mask;
     if (!rising) continue;
-    for (Region& region : regions_) {
-      const u64 start = region.first_sector * 4;
-      if (fault.value < start || fault.value - start >= region.size / 8) continue;
-      u64* victim = reinterpret_cast<u64*>(region.base) + (fault.value - start);
-      *victim = fault.threshold ? (*victim | fault.mask) : (*victim & ~fault.mask);
-    }
+    const u64 slot = fault.value * 8 / PAGE;
+    if (slot >= storage_.size() || !storage_[slot]) continue;
+    u64* victim = reinterpret_cast<u64*>(storage_[slot] + fault.value * 8 % PAGE);
+    *victim = fault.threshold ? (*victim | fault.mask) : (*victim & ~fault.mask);
   }
 }
 
@@ -353,7 +357,7 @@ inline void Model::disturb() {
           const auto hit = activations_.find(key(other));
           if (hit != activations_.end()) near += hit->second;
         }
-        u64 z = (region.first_sector + s) * 0x9E3779B97F4A7C15ull;
+        u64 z = region.id(s) * 0x9E3779B97F4A7C15ull;
         z ^= z >> 31;
         if (near < f.threshold || z % 4) continue;  // a weak bit in every fourth sector of the row
         u64* word = reinterpret_cast<u64*>(region.base + s * 32) + (z >> 8) % 4;

@@ -1,0 +1,239 @@
+"""The machine's own memory: a real test of a real memory by the CPU build of the kernels. Never passed off as a GPU."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from pathlib import Path
+
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
+from mats.devices._library import allocate, library, pack, release
+from mats.model import Absent, AbsenceKind, Quantity, Reading, TargetInfo, Unit
+from mats.target import Target
+
+CPU_CACHE = "sys/devices/system/cpu/cpu0/cache"
+EDAC = "sys/devices/system/edac/mc"
+CGROUP_LIMIT = "sys/fs/cgroup/memory.max"
+CGROUP_USED = "sys/fs/cgroup/memory.current"
+_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def open_device(target: Target) -> HostDevice:
+    """The machine's memory as a device. Raises DeviceError where the native module was not built."""
+    library()
+    return HostDevice(target.name)
+
+
+class HostDevice:
+    """Implements :class:`mats.device.Device`. ``root`` is where the system's files are read (``/``)."""
+
+    def __init__(self, name: str = "host", *, root: Path = Path("/"), workers: int | None = None) -> None:
+        self._name = name
+        self._root = root
+        self._workers = workers or len(os.sched_getaffinity(0))
+        self._held: dict[int, int] = {}
+        self._unlocked = 0
+
+    def describe(self) -> TargetInfo:
+        return TargetInfo(
+            name=self._name,
+            kind="host",
+            title=f"host memory ({_processor(self._root)})",
+            memory_total=Quantity(_total(self._root), Unit.BYTE),
+            cache_size=cache_size(self._root),
+            peak_bandwidth=Absent(AbsenceKind.NOT_SUPPORTED, "a host does not tell its memory clock and width"),
+            peak_formula="a copy bound is measured in the same run instead",
+            identity=(
+                ("host", platform.node()),
+                ("processor", _processor(self._root)),
+                ("workers", str(self._workers)),
+                ("instructions", library().mats_host_instructions().decode()),
+            ),
+            origin_kind="host",
+        )
+
+    def memory(self) -> MemoryState:
+        import psutil
+
+        state = psutil.virtual_memory()
+        total, free = _total(self._root), state.available
+        limited = _cgroup_room(self._root)
+        if limited is not None:
+            free = min(free, limited)
+        return MemoryState(
+            total=total,
+            free=free,
+            reserved=Absent(AbsenceKind.NOT_SUPPORTED, "the kernel's own share is part of what others use"),
+            others=Quantity(max(total - free, 0), Unit.BYTE),
+        )
+
+    def allocate(self, size: int) -> Buffer:
+        if size <= 0:
+            raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
+        # Linux grants more than it has and kills later; so what is not available is refused here.
+        if size > self.memory().free:
+            raise OutOfMemory(f"{size} bytes are more than the memory that is available")
+        address, locked = allocate(size)
+        if not address:
+            raise OutOfMemory(f"the system refused {size} bytes")
+        self._held[address] = size
+        if not locked:
+            self._unlocked += size
+        return Buffer(address, size)
+
+    def free(self, buffer: Buffer) -> None:
+        size = self._held.pop(buffer.address, None)
+        if size is None:
+            raise DeviceError(f"no buffer at {buffer.address:#x} is held: it was freed before or is not ours")
+        release(buffer.address, size)
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        slots, _kept = pack(kernel, tiles, arguments)
+        seconds: float = library().mats_host_launch(kernel.encode(), slots, self._workers)
+        if seconds < 0:
+            raise DeviceError(f"the native module has no kernel {kernel}: reinstall mats")
+        return seconds
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        import ctypes
+
+        size = source.size if isinstance(source, Buffer) else len(source)
+        if offset < 0 or offset + size > destination.size:
+            raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
+        start = time.perf_counter()
+        ctypes.memmove(
+            destination.address + offset, source.address if isinstance(source, Buffer) else source, size
+        )
+        return time.perf_counter() - start
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        import ctypes
+
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            raise DeviceError(f"cannot fetch {size} bytes at offset {offset} of {buffer.size} bytes")
+        return ctypes.string_at(buffer.address + offset, size)
+
+    def synchronise(self) -> None:
+        """Launches return when they are done: nothing to wait for."""
+
+    def conditions(self) -> Conditions:
+        return Conditions(
+            temperature=_temperature(),
+            core_clock=_clock(),
+            memory_clock=Absent(AbsenceKind.NOT_SUPPORTED, "a host does not tell its memory clock"),
+            power=Absent(AbsenceKind.NOT_SUPPORTED, "not read on a host"),
+            performance_state=Absent(AbsenceKind.NOT_SUPPORTED, "a host has no P-state"),
+            ecc="on" if _controllers(self._root) else "not told by the system (no memory controller in EDAC)",
+            counters=edac_counters(self._root),
+        )
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        return "a host's memory is shared by every process"
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        for address, size in tuple(self._held.items()):
+            release(address, size)
+        self._held.clear()
+
+
+def parse_cache_size(text: str) -> int:
+    """Bytes of sysfs' cache size, e.g. ``32768K``. Raises ValueError."""
+    text = text.strip()
+    unit = _SUFFIX.get(text[-1:].upper(), 1)
+    return int(text.rstrip("KMGkmg")) * unit
+
+
+def cache_size(root: Path) -> Reading:
+    """The largest cache of the first processor, in bytes."""
+    sizes = []
+    for entry in sorted((root / CPU_CACHE).glob("index*/size")):
+        try:
+            sizes.append(parse_cache_size(entry.read_text()))
+        except (OSError, ValueError):
+            continue
+    if not sizes:
+        return Absent(AbsenceKind.NOT_FOUND, f"no cache is described in /{CPU_CACHE}")
+    return Quantity(max(sizes), Unit.BYTE)
+
+
+def edac_counters(root: Path) -> tuple[tuple[str, Reading], ...]:
+    """Corrected and uncorrected memory errors since boot, summed over the controllers that EDAC knows."""
+    found: list[tuple[str, Reading]] = []
+    for name, file in (("ecc.corrected", "ce_count"), ("ecc.uncorrected", "ue_count")):
+        total, seen = 0, False
+        for controller in _controllers(root):
+            try:
+                total += int((controller / file).read_text())
+                seen = True
+            except (OSError, ValueError):
+                continue
+        absent = Absent(AbsenceKind.NOT_FOUND, f"no memory controller reports {file} in /{EDAC}")
+        found.append((name, Quantity(total, Unit.COUNT) if seen else absent))
+    return tuple(found)
+
+
+def _controllers(root: Path) -> list[Path]:
+    return sorted(path for path in (root / EDAC).glob("mc*") if path.is_dir())
+
+
+def _total(root: Path) -> int:
+    import psutil
+
+    total = int(psutil.virtual_memory().total)
+    limit = _cgroup(root, CGROUP_LIMIT)
+    return total if limit is None else min(total, limit)
+
+
+def _cgroup(root: Path, file: str) -> int | None:
+    try:
+        text = (root / file).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _cgroup_room(root: Path) -> int | None:
+    """Bytes left under the control group's limit, or None without a limit."""
+    limit, used = _cgroup(root, CGROUP_LIMIT), _cgroup(root, CGROUP_USED)
+    return None if limit is None or used is None else max(limit - used, 0)
+
+
+def _processor(root: Path) -> str:
+    try:
+        lines = (root / "proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _temperature() -> Reading:
+    import psutil
+
+    read = getattr(psutil, "sensors_temperatures", None)
+    sensors = read() if read else {}
+    for name in ("k10temp", "coretemp", "zenpower", "cpu_thermal"):
+        if sensors.get(name):
+            return Quantity(max(entry.current for entry in sensors[name]), Unit.CELSIUS)
+    return Absent(AbsenceKind.NOT_FOUND, "the system shows no processor temperature")
+
+
+def _clock() -> Reading:
+    import psutil
+
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, RuntimeError, NotImplementedError):
+        frequency = None
+    if frequency is None or not frequency.current:
+        return Absent(AbsenceKind.NOT_FOUND, "the system shows no processor clock")
+    return Quantity(frequency.current * 1e6, Unit.HERTZ)

@@ -1,0 +1,235 @@
+"""A simulated card: the kernels' own sources run on the CPU, every access passing a fault model.
+
+Its clock is simulated (bytes moved / bandwidth), its memory small: a full pass takes as long as on a real card. Every
+report of it is stamped SIMULATED.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import random
+from dataclasses import astuple
+from pathlib import Path
+
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
+from mats.devices._library import allocate, library, pack, release
+from mats.devices._plans import (
+    DEFAULT_GEOMETRY,
+    FAULT_KINDS,
+    GEOMETRIES,
+    Plan,
+    built_in,
+    layout,
+    parse_plan,
+    plan_names,
+)
+from mats.model import Absent, AbsenceKind, Quantity, TargetInfo, Unit
+from mats.probe import UsageError
+from mats.target import Target
+
+PAGE = 2 << 20
+RESERVED = 2 << 20
+"""Bytes a simulated driver keeps for itself."""
+LAUNCH_SECONDS = 10e-6
+BLOCKS = 4
+CACHE = 256 << 10
+
+
+class _Geometry(ctypes.Structure):
+    _fields_ = (
+        ("channel_bits", ctypes.c_ulonglong),
+        ("masks", ctypes.c_ulonglong * 8),
+        ("groups", ctypes.c_ulonglong),
+        ("banks", ctypes.c_ulonglong),
+        ("row_bytes", ctypes.c_ulonglong),
+    )
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint),
+        ("unused", ctypes.c_uint),
+        ("mask", ctypes.c_ulonglong),
+        ("value", ctypes.c_ulonglong),
+        ("threshold", ctypes.c_ulonglong),
+        ("probability", ctypes.c_double),
+        ("after", ctypes.c_double),
+        ("channel", ctypes.c_ulonglong),
+        ("bank", ctypes.c_ulonglong),
+        ("row", ctypes.c_ulonglong),
+        ("column", ctypes.c_ulonglong),
+        ("sector", ctypes.c_ulonglong),
+        ("word", ctypes.c_ulonglong),
+    )
+
+
+def plans() -> tuple[tuple[str, str], ...]:
+    """Built-in plans and geometries for ``mats explain sim``: (name, summary)."""
+    shapes = tuple((f"PLAN@{shape.name}", shape.title) for shape in GEOMETRIES.values())
+    return plan_names() + shapes
+
+
+def find_plan(argument: str) -> Plan:
+    """The plan that ``sim:ARGUMENT`` names: NAME, NAME@GEOMETRY or a file ending in .toml. Raises UsageError."""
+    if argument.endswith(".toml"):
+        try:
+            text = Path(argument).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the plan {argument}: {getattr(error, 'strerror', None) or error}") from error
+        return parse_plan(text, argument)
+    name, _, geometry = argument.partition("@")
+    return built_in(name, geometry=geometry or DEFAULT_GEOMETRY)
+
+
+def open_device(target: Target) -> SimDevice:
+    """The simulated card of ``sim:PLAN``. Raises UsageError for a bad plan, DeviceError without the native module."""
+    return SimDevice(find_plan(target.argument), target.name)
+
+
+class SimDevice:
+    """Implements :class:`mats.device.Device` over one plan."""
+
+    def __init__(self, plan: Plan, name: str = "") -> None:
+        self._plan = plan
+        self._name = name or f"sim:{plan.name}"
+        self._clock = 0.0
+        self._random = random.Random(plan.seed)
+        self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.layout = layout(plan.geometry, plan.capacity, plan.seed)
+        self._free_slots = list(range(plan.capacity // PAGE))
+        self._model = self._create()
+
+    def _create(self) -> int:
+        shape = self._plan.geometry
+        masks = (ctypes.c_ulonglong * 8)(*self.layout.masks)
+        geometry = _Geometry(shape.channel_bits, masks, shape.groups, shape.banks, shape.row_bytes)
+        faults = (_Fault * max(len(self._plan.faults), 1))()
+        for slot, fault in zip(faults, self._plan.faults, strict=False):
+            kind, *numbers = astuple(fault)
+            values = iter((FAULT_KINDS.index(kind), 0, *numbers))
+            for (field, _), value in zip(_Fault._fields_, values, strict=True):
+                setattr(slot, field, value)
+        created: int = library().mats_sim_create(
+            ctypes.byref(geometry), faults, len(self._plan.faults), self._plan.seed
+        )
+        return created
+
+    def describe(self) -> TargetInfo:
+        plan = self._plan
+        return TargetInfo(
+            name=self._name,
+            kind="sim",
+            title=f"simulated card, plan {plan.name} ({plan.geometry.title})",
+            memory_total=Quantity(plan.capacity + RESERVED, Unit.BYTE),
+            cache_size=Quantity(CACHE, Unit.BYTE),
+            peak_bandwidth=Quantity(plan.peak, Unit.BYTE_PER_SECOND),
+            peak_formula="the plan's own figure",
+            identity=(("plan", plan.name), ("geometry", plan.geometry.name), ("summary", plan.summary)),
+            simulated=True,
+            origin_kind="sim",
+        )
+
+    def memory(self) -> MemoryState:
+        used = 0 if self._plan.spilled else sum(size for size, _ in self._held.values() if size >= PAGE)
+        return MemoryState(
+            total=self._plan.capacity + RESERVED,
+            free=self._plan.capacity - used,
+            reserved=Quantity(RESERVED, Unit.BYTE),
+            others=Quantity(0, Unit.BYTE),
+        )
+
+    def allocate(self, size: int) -> Buffer:
+        if size <= 0:
+            raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
+        pages = size // PAGE if size % PAGE == 0 else 0  # small buffers lie outside of the simulated array
+        if pages > len(self._free_slots):
+            raise OutOfMemory(f"{size} bytes are more than the {len(self._free_slots) * PAGE} that are free")
+        address, _ = allocate(size)
+        if not address:
+            raise OutOfMemory("the machine that simulates has no memory left")
+        slots = tuple(self._free_slots[:pages])
+        del self._free_slots[:pages]
+        self._held[address] = (size, slots)
+        if pages:
+            numbers = itertools.chain.from_iterable((slot, self.layout.pages[slot]) for slot in slots)
+            library().mats_sim_map(self._model, address, size, (ctypes.c_ulonglong * (2 * pages))(*numbers))
+        return Buffer(address, size)
+
+    def free(self, buffer: Buffer) -> None:
+        if buffer.address not in self._held:
+            raise DeviceError(f"no buffer at {buffer.address:#x} is held: it was freed before or is not ours")
+        size, slots = self._held.pop(buffer.address)
+        library().mats_sim_unmap(self._model, buffer.address)
+        self._free_slots = sorted((*self._free_slots, *slots))
+        release(buffer.address, size)
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        slots, _kept = pack(kernel, tiles, arguments)
+        library().mats_sim_time(self._model, self._clock)
+        moved = library().mats_sim_call(self._model, kernel.encode(), slots, BLOCKS)
+        if moved < 0:
+            raise DeviceError(f"the native module has no kernel {kernel}: reinstall mats")
+        if self._plan.corrupt_counters and "report" in arguments:
+            self._damage(arguments["report"])
+        return self._spend(moved)
+
+    def _damage(self, report: Buffer | int) -> None:
+        # The first word of a report counts failed words: a tester whose counters lie in damaged memory.
+        if isinstance(report, Buffer):
+            word = ctypes.c_ulonglong.from_address(report.address)
+            word.value |= 1 << 60
+
+    def _spend(self, moved: int) -> float:
+        plan = self._plan
+        bandwidth = plan.peak * (0.05 if plan.spilled else 0.9)
+        if plan.slow_after and self._clock > plan.slow_after:
+            bandwidth *= plan.slow_factor
+        seconds = LAUNCH_SECONDS + moved / bandwidth * self._random.uniform(0.99, 1.01)
+        self._clock += seconds
+        return seconds
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        size = source.size if isinstance(source, Buffer) else len(source)
+        if offset < 0 or offset + size > destination.size:
+            raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
+        ctypes.memmove(destination.address + offset, source.address if isinstance(source, Buffer) else source, size)
+        return self._spend(2 * size)
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            raise DeviceError(f"cannot fetch {size} bytes at offset {offset} of {buffer.size} bytes")
+        return ctypes.string_at(buffer.address + offset, size)
+
+    def synchronise(self) -> None:
+        """Launches return when they are done: nothing to wait for."""
+
+    def conditions(self) -> Conditions:
+        absent = Absent(AbsenceKind.NOT_SUPPORTED, "the simulated card does not tell")
+        return Conditions(
+            temperature=Quantity(self._plan.temperature + min(self._clock, 10.0), Unit.CELSIUS),
+            core_clock=Quantity(1.5e9, Unit.HERTZ),
+            memory_clock=Quantity(2.0e9, Unit.HERTZ),
+            power=absent,
+            performance_state=Quantity(0, Unit.COUNT),
+            ecc="off",
+            counters=(),
+        )
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        return ()
+
+    def now(self) -> float:
+        return self._clock
+
+    def wait(self, seconds: float) -> None:
+        self._clock += seconds
+
+    def close(self) -> None:
+        for address, (size, _) in tuple(self._held.items()):
+            library().mats_sim_unmap(self._model, address)
+            release(address, size)
+        self._held.clear()
+        if self._model:
+            library().mats_sim_destroy(self._model)
+            self._model = 0
