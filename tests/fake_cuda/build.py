@@ -26,6 +26,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DRIVER = ("state.cpp", "device.cpp", "memory.cpp", "execution.cpp", "cubin.cpp", "errors.cpp")
 MODULE = "cupy_backends/cuda/api/runtime"
+SOURCES = {".cu", ".cuh", ".hpp", ".cpp", ".inc"}
+NOT_SUPPORTED = 801
 CANNOT = 77
 TIME_LIMIT_S = 600
 
@@ -97,7 +99,7 @@ def _compiler() -> bytes:
 def _driver_inputs() -> str:
     """Driver, kernels and compiler: whatever changes the libraries made from this project's own sources."""
     sources = [*HERE.glob("*.cpp"), *HERE.glob("*.h")]
-    sources += [path for path in (ROOT / "kernels").rglob("*") if path.suffix in {".cu", ".cuh", ".hpp", ".cpp", ".inc"}]
+    sources += [path for path in (ROOT / "kernels").rglob("*") if path.suffix in SOURCES]
     return _digest([_compiler(), Path(__file__).read_bytes(), *(path.read_bytes() for path in sorted(sources))])
 
 
@@ -138,7 +140,7 @@ def _build_runtime(folder: Path, headers: Path, driver: Path, module: Path) -> N
     _run([*compiler, "-Wall", "-Wextra", f"-isystem{headers}", "-c", str(HERE / "runtime.cpp"), "-o", str(runtime)])
     wanted = _symbols(module / "module.o", "U") - _symbols(runtime, "T")
     stubs = folder / "stubs.cpp"
-    stubs.write_text("".join(f'extern "C" int {name}() {{ return 801; }}  // not supported\n' for name in sorted(wanted)))
+    stubs.write_text("".join(f'extern "C" int {name}() {{ return {NOT_SUPPORTED}; }}\n' for name in sorted(wanted)))
     for name in ("libcuda.so.1", "libkernels.so"):
         shutil.copy(driver / name, folder / name)
     inputs = [str(part) for part in (stubs, module / "module.o", runtime, folder / "libcuda.so.1")]
@@ -211,11 +213,10 @@ def _fetch_source(folder: Path) -> None:
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """What the command printed. Raises RuntimeError with its last lines."""
-    done = subprocess.run(
-        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIME_LIMIT_S
-    )
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=TIME_LIMIT_S)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command[:4])} ... failed ({done.returncode}):\n{(done.stderr or done.stdout)[-4000:]}")
+        said = (done.stderr or done.stdout)[-4000:]
+        raise RuntimeError(f"{' '.join(command[:4])} ... failed ({done.returncode}):\n{said}")
     return done.stdout
 
 

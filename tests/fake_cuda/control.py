@@ -12,6 +12,7 @@ ILLEGAL_ADDRESS = 700
 LAUNCH_OUT_OF_RESOURCES = 701
 LAUNCH_FAILED = 719
 UNKNOWN = 999
+ANY = -1
 
 
 class FakeCuda:
@@ -33,12 +34,12 @@ class FakeCuda:
         self.control(reset="")
 
     def fail(
-        self, function: str, code: int, *, skip: int = 0, times: int = 1, sticky: bool = False, device: int | None = None
+        self, function: str, code: int, *, skip: int = 0, times: int = 1, sticky: bool = False, device: int = ANY
     ) -> None:
         """``function`` gives ``code`` after ``skip`` good calls; sticky: its device then answers nothing else."""
         parts = [function, str(skip), str(times), str(code)]
         parts += ["sticky"] * sticky
-        parts += [] if device is None else [str(device)]
+        parts += [] if device == ANY else [str(device)]
         self.control(fail=":".join(parts))
 
     def query(self, name: str) -> int:

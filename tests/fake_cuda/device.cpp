@@ -187,3 +187,10 @@ FAKE_API cuCtxDisablePeerAccess(CUcontext peer) {
   context->peers[peer->device] = false;
   return CUDA_SUCCESS;
 }
+
+// The compiler (NVRTC) asks the driver for a table of undocumented functions and does without when there is none.
+FAKE_API cuGetExportTable(const void** table, const CUuuid*) {
+  FAKE_ENTER();
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}

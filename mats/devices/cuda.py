@@ -1,0 +1,252 @@
+"""GPUs through CuPy: kernels compiled for the exact device, CUDA events for time, memory straight from the driver.
+
+Memory never comes from CuPy's pool, which would keep it, nor is it managed memory, which may lie in the host. Passive
+state comes from NVML, found by UUID; without NVML it is absent and everything else works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, MemoryState
+from mats.devices import _cuda_facts as facts
+from mats.devices._cuda_runtime import Cuda, load
+from mats.kernel import Kernel, bind, kernel_source, kernels
+from mats.model import Absent, TargetInfo
+from mats.sources import nvml as nvml_source
+from mats.target import Target
+
+PAGE = 2 << 20
+"""Bytes of a page of device memory."""
+BLOCK = 256
+"""Threads of a block: what the kernels are bounded to and share a tile among."""
+WAVES = 4
+"""Blocks launched for each that fits on the device at once: a block that ends early is then followed by another."""
+OPTIONS = ("-std=c++17",)
+
+
+def discover() -> tuple[TargetInfo, ...]:
+    """Every GPU, by index; no context is made on it. Raises DeviceError with the reason when there is none."""
+    cuda = load()
+    nvml = nvml_source.start()
+    try:
+        return tuple(facts.describe_device(cuda, nvml, index, f"cuda:{index}") for index in range(cuda.count()))
+    finally:
+        _shut_down(nvml)
+
+
+def open_device(target: Target) -> CudaDevice:
+    """The GPU that an index, a UUID (or its unique beginning) or a PCI address names.
+
+    Raises DeviceError when it cannot be used, UsageError when the argument names none or several.
+    """
+    return connect(load(), nvml_source.start(), target)
+
+
+def connect(cuda: Cuda, nvml: Any | Absent, target: Target) -> CudaDevice:
+    """As :func:`open_device`, over a CuPy and an nvml module that are given. The device ends NVML when it closes."""
+    try:
+        infos = [facts.describe_device(cuda, nvml, index, f"cuda:{index}") for index in range(cuda.count())]
+        index = facts.select(target.argument, infos)
+        return CudaDevice(cuda, nvml, index, facts.describe_device(cuda, nvml, index, target.name))
+    except BaseException:
+        _shut_down(nvml)
+        raise
+
+
+def _shut_down(nvml: Any | Absent) -> None:
+    if not isinstance(nvml, Absent):
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+class CudaDevice:
+    """One GPU. Each call chooses the device for its thread first, so that several work in parallel threads."""
+
+    def __init__(self, cuda: Cuda, nvml: Any | Absent, index: int, info: TargetInfo) -> None:
+        self._cuda = cuda
+        self._nvml = nvml
+        self._index = index
+        self._info = info
+        self._gpu = nvml if isinstance(nvml, Absent) else nvml_source.find(nvml, info.uuid)
+        self._lock = threading.Lock()
+        self._bases: dict[int, int] = {}
+        self._functions: dict[str, Any] = {}
+        self._grids: dict[str, int] = {}
+        self._lost = ""
+        self._closed = False
+        properties = cuda.properties(index)
+        self._multiprocessors = int(properties["multiProcessorCount"])
+        self._ecc = bool(properties["ECCEnabled"])
+        before = facts.list_processes(self._gpu)
+        self._events: tuple[int, ...] = ()
+        with self._on_device("starting work on it"):
+            runtime = cuda.runtime
+            self._events = tuple(runtime.eventCreateWithFlags(runtime.eventBlockingSync) for _ in range(2))
+        self._own = facts.own_numbers(before, facts.list_processes(self._gpu))
+
+    def describe(self) -> TargetInfo:
+        return self._info
+
+    def memory(self) -> MemoryState:
+        with self._on_device("asking for its free memory"):
+            free, total = self._cuda.runtime.memGetInfo()
+        known = self._info.memory_total
+        reserved = self._gpu if isinstance(self._gpu, Absent) else nvml_source.read_memory(self._gpu).reserved
+        others = facts.memory_of(facts.other_holders(self._gpu, self._own))
+        return MemoryState(total if isinstance(known, Absent) else int(known.value), free, reserved, others)
+
+    def allocate(self, size: int) -> Buffer:
+        if size <= 0:
+            raise ValueError(f"cannot allocate {size} bytes")
+        aligned = size % PAGE == 0
+        with self._on_device(f"an allocation of {size} bytes"):
+            base = address = int(self._cuda.runtime.malloc(size))
+            if aligned and address % PAGE:  # drivers start such a piece on a page, but do not promise it
+                self._cuda.runtime.free(base)
+                base = int(self._cuda.runtime.malloc(size + PAGE))
+                address = -(-base // PAGE) * PAGE
+            self._bases[address] = base
+        return Buffer(address, size)
+
+    def free(self, buffer: Buffer) -> None:
+        with self._on_device("freeing memory"):
+            base = self._bases.pop(buffer.address, None)
+            if base is None:
+                raise ValueError(f"{buffer} is not allocated on {self._info.name}")
+            self._cuda.runtime.free(base)
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        known = kernels().get(kernel)
+        if known is None:
+            raise TypeError(f"no kernel named {kernel!r}")
+        values = _scalars(known, tiles, arguments)
+        with self._on_device(f"running the kernel {kernel}"):
+            function = self._function(known)
+            grid = max(1, min(tiles, self._grids[kernel]))
+            stream = self._cuda.cupy.cuda.Stream.null
+            return self._timed(lambda: function((grid,), (BLOCK,), values, stream=stream))
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        size = source.size if isinstance(source, Buffer) else len(source)
+        _check_range(destination, offset, size)
+        runtime = self._cuda.runtime
+        target = destination.address + offset
+        with self._on_device("copying memory"):
+            if not size:
+                return 0.0
+            if isinstance(source, Buffer):
+                start, kind = source.address, runtime.memcpyDeviceToDevice
+            else:
+                start, kind = _address(source), runtime.memcpyHostToDevice
+            return self._timed(lambda: runtime.memcpyAsync(target, start, size, kind, 0))
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        import numpy
+
+        _check_range(buffer, offset, size)
+        held = numpy.empty(size, numpy.uint8)
+        runtime = self._cuda.runtime
+        with self._on_device("reading memory back"):
+            if size:
+                runtime.memcpy(held.ctypes.data, buffer.address + offset, size, runtime.memcpyDeviceToHost)
+        return held.tobytes()
+
+    def synchronise(self) -> None:
+        with self._on_device("waiting for it"):
+            self._cuda.runtime.deviceSynchronize()
+
+    def conditions(self) -> Conditions:
+        return facts.read_conditions(self._gpu, self._ecc)
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        return facts.other_holders(self._gpu, self._own)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        """Free everything. What a lost device still holds goes with this process, or with its reset."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        if not self._lost:
+            with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
+                self._cuda.runtime.setDevice(self._index)
+                self._cuda.runtime.deviceSynchronize()
+                for event in self._events:
+                    self._cuda.runtime.eventDestroy(event)
+            for base in tuple(self._bases.values()):
+                with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
+                    self._cuda.runtime.free(base)
+        self._bases.clear()
+        self._events = ()
+        self._functions.clear()
+        _shut_down(self._nvml)
+
+    @contextlib.contextmanager
+    def _on_device(self, doing: str) -> Iterator[None]:
+        """One call at a time, on this device, with its errors in our words; after a loss every call says so again."""
+        with self._lock:
+            if self._lost:
+                raise DeviceLost(self._lost)
+            if self._closed:
+                raise DeviceError(f"{self._info.name} is closed")
+            try:
+                with self._cuda.errors(self._info.name, doing):
+                    self._cuda.runtime.setDevice(self._index)
+                    yield
+            except DeviceLost as lost:
+                self._lost = str(lost)
+                raise
+
+    def _timed(self, work: Callable[[], object]) -> float:
+        """Seconds that ``work``, once started, takes on the device.
+
+        Waiting for the second event is also what brings an error of a kernel to light.
+        """
+        runtime = self._cuda.runtime
+        start, end = self._events
+        runtime.eventRecord(start, 0)
+        work()
+        runtime.eventRecord(end, 0)
+        runtime.eventSynchronize(end)
+        return float(runtime.eventElapsedTime(start, end)) / 1e3
+
+    def _function(self, kernel: Kernel) -> Any:
+        """The compiled kernel; CuPy keeps it by source and architecture, also from one run to the next."""
+        if kernel.name not in self._functions:
+            module = self._cuda.cupy.RawModule(code=kernel_source(kernel.file), options=OPTIONS, backend="nvrtc")
+            function = module.get_function(kernel.name)
+            resident = self._cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, BLOCK, 0)
+            self._grids[kernel.name] = max(1, int(resident)) * self._multiprocessors * WAVES
+            self._functions[kernel.name] = function
+        return self._functions[kernel.name]
+
+
+def _scalars(kernel: Kernel, tiles: int, arguments: dict[str, Buffer | int]) -> tuple[Any, ...]:
+    """The arguments in the kernel's order, each in its exact width. Raises TypeError."""
+    import numpy
+
+    types = {"u32": numpy.uint32, "u64": numpy.uint64}
+    bound = bind(kernel, tiles, arguments)
+    return tuple((numpy.uint64 if parameter.pointer else types[parameter.type])(value) for parameter, value in bound)
+
+
+def _address(data: bytes) -> int:
+    import numpy
+
+    return int(numpy.frombuffer(data, numpy.uint8).ctypes.data)
+
+
+def _check_range(buffer: Buffer, offset: int, size: int) -> None:
+    if offset < 0 or size < 0 or offset + size > buffer.size:
+        raise ValueError(f"bytes {offset} to {offset + size} are not within a buffer of {buffer.size}")
