@@ -187,7 +187,8 @@ class _Book:
 
     def __post_init__(self) -> None:
         self.started = self.clock.now().isoformat(timespec="milliseconds")
-        self.begun = self.saved_at = self.clock.monotonic()
+        self.begun = self.clock.monotonic()
+        self.saved_at = self.begun - SAVE_EVERY  # the first that a probe keeps is saved at once
 
     @property
     def clock(self) -> Clock:

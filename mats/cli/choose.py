@@ -49,7 +49,7 @@ def _found(world: World) -> Choice:
         return Choice(_gpus(world), "", world.open_device)
     except DeviceError as error:
         reason = str(error).strip().rstrip(".")
-    note = f"No GPU can be tested ({reason}): this is the memory of the machine itself (host)."
+    note = f"No GPU can be tested: {reason}. This is the memory of the machine itself (host)."
     return Choice((Target("host"),), note, world.open_device)
 
 

@@ -176,7 +176,7 @@ def default_text(option: Option) -> str:
 
 def _parameter(option: Option) -> inspect.Parameter:
     flag = f"--{option.name}"
-    shown: str | bool = default_text(option) or False
+    shown = default_text(option)
     kind: Any
     if option.kind is OptionKind.FLAG:
         on = bool(option.default)
@@ -187,7 +187,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         many = option.name in REPEATABLE
         kind, default = (list[str] | None if many else str | None), None
         metavar = _OWN_METAVARS.get(option.name, METAVARS[option.kind])
-        details = typer.Option(flag, help=option.help, metavar=metavar, show_default=shown)
+        text = f"{option.help} [default: {shown}]" if shown else option.help
+        details = typer.Option(flag, help=text, metavar=metavar, show_default=False)
     return inspect.Parameter(
         identifier(option.name),
         inspect.Parameter.KEYWORD_ONLY,

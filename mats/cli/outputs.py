@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mats.cli.options import Values
 from mats.cli.world import World
 from mats.codec import SavedRunError, run_from_json, run_to_json
-from mats.model import Absent, Cell, Run, Table, Unit
+from mats.model import Column, Run, Table
 from mats.probe import Option, OptionKind, Probe, UsageError
+from mats.registry import report_module
 from mats.saving import replace_file
 
 FOLDER_FILES = {"json": "run.json", "html": "report.html", "junit": "junit.xml", "prometheus": "metrics.prom"}
@@ -143,27 +143,13 @@ def run_folder(world: World, host: str) -> Path:
     return next((path for path in choices if not path.exists()), choices[-1])
 
 
-def table_csv(tables: Iterable[tuple[str, Table]]) -> str:
-    """Tables of one shape as CSV, a header first; with a column for the target when there are several."""
-    tables = list(tables)
-    several = len(tables) > 1
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = [
-        column.name if column.unit in (None, Unit.COUNT) else f"{column.name} [{column.unit.value}]"
-        for column in tables[0][1].columns
-    ]
-    writer.writerow((["target"] if several else []) + names)
-    for target, table in tables:
-        for row in table.rows:
-            writer.writerow(([target] if several else []) + [_cell(cell) for cell in row])
-    return text.getvalue()
-
-
-def _cell(cell: Cell) -> str:
-    if isinstance(cell, Absent):
-        return f"absent: {cell.reason}"
-    return repr(cell) if isinstance(cell, float) else str(cell)
+def joined(tables: Sequence[tuple[str, Table]]) -> Table:
+    """Tables of one shape as one: with a column for the target when there are several."""
+    if len(tables) == 1:
+        return tables[0][1]
+    first = tables[0][1]
+    rows = tuple((target, *row) for target, table in tables for row in table.rows)
+    return dataclasses.replace(first, columns=(Column("target"), *first.columns), rows=rows)
 
 
 def _write_table(file: TableFile, run: Run) -> list[str]:
@@ -177,15 +163,13 @@ def _write_table(file: TableFile, run: Run) -> list[str]:
     if not tables:
         return [f"{file.path} was not written: {file.probe} gave no table {file.option.writes}"]
     try:
-        replace_file(file.path, table_csv(tables))
+        replace_file(file.path, report_module("_csv").table_to_csv(joined(tables)))
     except OSError as error:
         return [f"{file.path} could not be written: {_reason(error)}"]
     return []
 
 
 def _console_text(run: Run, world: World) -> str:
-    from mats.registry import report_module
-
     stream = world.stdout
     terminal = stream.isatty()
     colour = terminal and "NO_COLOR" not in world.environment and world.environment.get("TERM") != "dumb"

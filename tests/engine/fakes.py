@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mats.cli.world import World
+from mats.codec import run_to_json
 from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, MemoryState
 from mats.model import (
     AbsenceKind,
@@ -249,7 +250,7 @@ def fake_world(
 
     return World(
         probes=lambda: {item.name: item for item in probes},
-        reports=lambda: {"json": TEXT_REPORT, "junit": TEXT_REPORT} if reports is None else reports,
+        reports=lambda: {"json": JSON_REPORT, "junit": TEXT_REPORT} if reports is None else reports,
         faults=dict,
         plans=lambda: (("healthy", "nothing is wrong"), ("stuck_bit", "one bit is stuck")),
         page=lambda item: f"The page of {item.name}.",
@@ -269,6 +270,7 @@ def _verdicts(run: Run) -> str:
 
 
 TEXT_REPORT = Report("text", "txt", _verdicts)
+JSON_REPORT = Report("json", "json", run_to_json)
 
 
 def printed(world: World) -> str:

@@ -1,0 +1,541 @@
+"""The command line through ``main(argv)``: what is run, written, said, and the exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mats.cli.main import main
+from mats.cli.world import World, host_info, parse_memory_total, parse_processor
+from mats.codec import run_from_json
+from mats.device import Device, DeviceError
+from mats.model import (
+    AbsenceKind,
+    Absent,
+    Column,
+    Observation,
+    Quantity,
+    Run,
+    Severity,
+    Table,
+    Unit,
+    Verdict,
+)
+from mats.probe import Context, Option, OptionKind, Probe
+
+from .fakes import BROKEN, CLEAN, FakeDevice, fake_world, limit, printed, probe, seen, target_info, told
+
+HEALTHY = probe(CLEAN, "stress", aliases=("mem-pattern",))
+SICK = probe(BROKEN, "stress", aliases=("mem-pattern",))
+NOT_SEEN = probe(Observation((seen(Absent(AbsenceKind.NOT_SUPPORTED, "no counter")),)), "stress")
+
+
+def do(tmp_path: Path, argv: str | Sequence[str], *probes: Probe, **planned: object) -> tuple[int, World]:
+    world = fake_world(tmp_path, probes, **planned)  # type: ignore[arg-type]
+    return main(argv.split() if isinstance(argv, str) else argv, world), world
+
+
+def saved(path: Path) -> Run:
+    return run_from_json(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("planned", "argv", "code"),
+    [
+        (HEALTHY, "stress", 0),
+        (SICK, "stress", 1),
+        (NOT_SEEN, "stress", 3),
+        (probe(CLEAN, "stress", kinds=("cuda",)), "stress", 3),
+        (HEALTHY, "all --require stress", 0),
+        (NOT_SEEN, "all", 3),
+    ],
+)
+def test_exit_codes(tmp_path: Path, planned: Probe, argv: str, code: int) -> None:
+    assert do(tmp_path, f"{argv} --json", planned)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("severity", "argv", "code"),
+    [
+        (Severity.WARN, "stress", 0),
+        (Severity.WARN, "stress --fail-on warn", 1),
+        (Severity.WARN, "stress --fail-on fail", 0),
+        (Severity.FAIL, "stress --fail-on warn", 1),
+        (Severity.NOTE, "stress --fail-on warn", 0),
+        (Severity.UNKNOWN, "stress", 3),
+    ],
+)
+def test_fail_on(tmp_path: Path, severity: Severity, argv: str, code: int) -> None:
+    planned = probe(BROKEN, "stress", limits=(limit(severity=severity),))
+
+    assert do(tmp_path, f"{argv} --json", planned)[0] == code
+
+
+def raises(error: Exception) -> Probe:
+    def measure(_device: Device, _context: Context) -> Observation:
+        raise error
+
+    return probe(measure, "failing")
+
+
+def test_findings_win_over_errors_and_errors_over_unknown(tmp_path: Path) -> None:
+    failing = raises(DeviceError("the launch failed"))
+
+    unseen = probe(Observation(), "unseen")
+
+    assert do(tmp_path, "all --json", SICK, failing, unseen)[0] == 1
+    assert do(tmp_path, "all --json", failing, unseen)[0] == 2
+    assert do(tmp_path, "all --json", HEALTHY, failing)[0] == 2
+
+
+def test_what_is_not_required_may_be_unknown(tmp_path: Path) -> None:
+    other = probe(CLEAN, "other")
+
+    assert do(tmp_path, "all --json --require other", NOT_SEEN, other)[0] == 0
+    assert do(tmp_path, "all --json --require other,stress", NOT_SEEN, other)[0] == 3
+    assert do(tmp_path, "all --json", NOT_SEEN, other)[0] == 3
+
+
+def test_what_is_required_but_does_not_apply_is_unknown(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "all --json --require link", HEALTHY, probe(CLEAN, "link", kinds=("cuda",)))
+
+    assert code == 3
+    assert "mats: not known: link on host: link works on cuda, not on host" in told(world)
+
+
+@pytest.mark.parametrize("argv", ["stress", "mem-pattern", "--stress", "--mem-pattern", "--gpu-id 0 --stress"])
+def test_older_spellings(tmp_path: Path, argv: str) -> None:
+    gpu = FakeDevice(target_info("cuda:0", "cuda"))
+
+    code, world = do(tmp_path, f"{argv} --json", HEALTHY, gpus=(gpu.info,), devices={"cuda:0": gpu})
+
+    assert code == 0
+    run = run_from_json(printed(world))
+    assert [(result.probe, result.target) for result in run.results] == [("stress", "cuda:0")]
+    assert run.command == ("mats", *argv.split(), "--json")
+
+
+def test_the_older_all(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "--all --timeout 30 --json", HEALTHY)
+
+    assert code == 0
+    assert len(run_from_json(printed(world)).results) == 1
+
+
+@pytest.mark.parametrize("name", ["health", "latency-test", "flash-test", "frag", "defrag", "nvlink-test", "stres"])
+def test_a_command_that_does_not_exist_names_those_that_do(tmp_path: Path, name: str) -> None:
+    code, world = do(tmp_path, [name, "--gpu-id", "0"], HEALTHY)
+
+    assert code == 2
+    assert told(world) == (
+        f"mats: there is no command '{name}'; there are stress, all, explain, judge, report, targets\n"
+    )
+
+
+def test_the_older_flag_of_a_command_that_does_not_exist_yet(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "--health --gpu-id 0 --timeout 30", HEALTHY)
+
+    assert code == 2
+    assert "there is no command 'health'" in told(world)
+
+
+def test_without_a_gpu_the_host_is_tested_and_that_is_the_first_line(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "stress", HEALTHY)
+
+    first = printed(world).splitlines()[0]
+    assert code == 0
+    assert first == (
+        "No GPU can be tested: no NVIDIA driver is loaded. This is the memory of the machine itself (host)."
+    )
+
+
+def test_with_json_the_first_line_goes_to_standard_error(tmp_path: Path) -> None:
+    _code, world = do(tmp_path, "stress --json", HEALTHY)
+
+    run = run_from_json(printed(world))
+    assert told(world).startswith("No GPU can be tested")
+    assert run.notes[0].startswith("No GPU can be tested")
+    assert run.notes[1] == "seed 7"
+
+
+def test_without_target_all_gpus_are_tested(tmp_path: Path) -> None:
+    gpus = {f"cuda:{index}": FakeDevice(target_info(f"cuda:{index}", "cuda", f"GPU-{index}")) for index in range(8)}
+
+    _code, world = do(tmp_path, "stress --json", HEALTHY, gpus=tuple(gpu.info for gpu in gpus.values()), devices=gpus)
+
+    assert [result.target for result in run_from_json(printed(world)).results] == list(gpus)
+
+
+def test_all_gpus_asked_for_where_there_is_none_is_unknown_and_not_the_host(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "stress --target cuda:all --json", HEALTHY)
+
+    (result,) = run_from_json(printed(world)).results
+    assert code == 3
+    assert (result.target, result.reason) == ("cuda:all", "no NVIDIA driver is loaded")
+
+
+GONE = Absent(AbsenceKind.NOT_FOUND, "gone")
+TABLE = Table(
+    "bad",
+    "Bad",
+    (Column("address"), Column("size", Unit.BYTE)),
+    (("0x10", 4), (Absent(AbsenceKind.NOT_FOUND, "gone"), 8)),
+)
+WITH_TABLE = Observation(CLEAN.measurements, (TABLE,))
+OPTIONS = (
+    Option("size", OptionKind.MEBIBYTES, "How much."),
+    Option("duration", OptionKind.SECONDS, "How long.", 60.0),
+    Option("coverage", OptionKind.SHARE, "Which share.", "90%"),
+    Option("passes", OptionKind.COUNT, "How often.", 2),
+    Option("factor", OptionKind.NUMBER, "How much more.", 1.5),
+    Option("pattern", OptionKind.TEXT, "Which.", "random"),
+    Option("fast", OptionKind.FLAG, "Fast."),
+    Option("force", OptionKind.FLAG, "Its own force."),
+    Option("bad-ranges", OptionKind.FILE_OUT, "Where.", writes="bad"),
+    Option("resume", OptionKind.RUN_IN, "Go on."),
+)
+
+
+class Keeping:
+    """A measurement that keeps the options it was given."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, object] = {}
+
+    def __call__(self, _device: Device, context: Context) -> Observation:
+        self.options = dict(context.options)
+        return WITH_TABLE
+
+
+def test_options_are_converted_to_base_units(tmp_path: Path) -> None:
+    kept = Keeping()
+    argv = (
+        "stress --json --size 6GiB --duration 5m --coverage 50% --passes 3 --factor 2 --pattern 0xdead --fast --force"
+    )
+
+    code, _world = do(tmp_path, argv, probe(kept, "stress", options=OPTIONS))
+
+    assert code == 0
+    assert kept.options == {
+        "size": 6 << 30,
+        "duration": 300.0,
+        "coverage": 0.5,
+        "passes": 3,
+        "factor": 2.0,
+        "pattern": "0xdead",
+        "fast": True,
+        "force": True,
+        "bad-ranges": None,
+        "resume": None,
+    }
+
+
+def test_options_have_their_defaults(tmp_path: Path) -> None:
+    kept = Keeping()
+
+    do(tmp_path, "stress --json", probe(kept, "stress", options=OPTIONS))
+
+    assert kept.options["duration"] == 60.0
+    assert kept.options["coverage"] == 0.9
+    assert kept.options["fast"] is kept.options["force"] is False
+
+
+def test_all_uses_the_quick_values(tmp_path: Path) -> None:
+    kept = Keeping()
+    quick = (("duration", 5.0), ("size", "1GiB"))
+
+    do(tmp_path, "all --json", probe(kept, "stress", options=OPTIONS, quick=quick))
+
+    assert (kept.options["duration"], kept.options["size"], kept.options["passes"]) == (5.0, 1 << 30, 2)
+
+
+def test_a_table_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
+    code, _world = do(tmp_path, "stress --json --bad-ranges bad.csv", probe(Keeping(), "stress", options=OPTIONS))
+
+    rows = list(csv.reader((tmp_path / "bad.csv").read_text().splitlines()))
+    assert code == 0
+    assert rows[0] == ["address", "size [B]"]
+    assert rows[1] == ["0x10", "4"]
+    assert "gone" in rows[2][0]
+
+
+def test_the_tables_of_several_targets_name_them(tmp_path: Path) -> None:
+    devices = {"host": FakeDevice(), "sim:x": FakeDevice(target_info("sim:x", "sim"))}
+
+    do(
+        tmp_path,
+        "stress --json --target host,sim:x --bad-ranges bad.csv",
+        probe(Keeping(), "stress", options=OPTIONS),
+        devices=devices,
+    )
+
+    rows = list(csv.reader((tmp_path / "bad.csv").read_text().splitlines()))
+    assert [row[0] for row in rows] == ["target", "host", "host", "sim:x", "sim:x"]
+
+
+def test_a_table_that_was_not_measured_is_said(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "stress --json --bad-ranges bad.csv", probe(CLEAN, "stress", options=OPTIONS))
+
+    assert code == 2
+    assert "bad.csv was not written: stress gave no table bad" in told(world)
+
+
+def test_all_writes_a_folder_of_its_own(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "all", SICK)
+
+    (folder,) = (tmp_path / "mats-runs").iterdir()
+    assert code == 1
+    assert saved(folder / "run.json").results[0].verdict is Verdict.FAIL
+    assert (folder / "junit.xml").read_text() == "stress host fail\n"
+    assert f"Saved in {folder}" in printed(world)
+
+
+def test_out_writes_all_reports_and_the_finished_run(tmp_path: Path) -> None:
+    do(tmp_path, "stress --out here/there", HEALTHY)
+
+    folder = tmp_path / "here" / "there"
+    assert saved(folder / "run.json").partial == ""
+    assert sorted(path.name for path in folder.iterdir()) == ["junit.xml", "run.json"]
+
+
+def test_json_is_all_of_standard_output(tmp_path: Path) -> None:
+    _code, world = do(tmp_path, "all --json", HEALTHY)
+
+    assert json.loads(printed(world))["schema_version"] == 1
+
+
+def test_quiet_prints_nothing_but_errors(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "stress --target host --quiet", SICK)
+
+    assert (code, printed(world), told(world)) == (1, "", "")
+
+
+def test_limits_are_used_and_marked(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('[limits.STRESS-001]\nbound = 5\nunit = "count"\n')
+
+    code, world = do(tmp_path, "stress --json --limits my.toml", SICK)
+
+    assert code == 0
+    assert run_from_json(printed(world)).results[0].limits[0].overridden
+
+
+def test_a_saved_run_can_be_judged_by_other_limits(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('[limits.STRESS-001]\nseverity = "warn"\n')
+    do(tmp_path, "stress --out run", SICK)
+
+    assert do(tmp_path, "judge run/run.json --json", SICK)[0] == 1
+    assert do(tmp_path, "judge run/run.json --json --limits my.toml", SICK)[0] == 0
+    assert do(tmp_path, "judge run --json --limits my.toml --fail-on warn", SICK)[0] == 1
+
+
+def test_limits_of_a_probe_that_is_gone_can_still_be_overridden(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('[limits.STRESS-001]\nseverity = "warn"\n')
+    do(tmp_path, "stress --out run", SICK)
+
+    assert do(tmp_path, "judge run/run.json --json --limits my.toml", probe(CLEAN, "other"))[0] == 0
+
+
+def test_reports_can_be_made_of_a_saved_run(tmp_path: Path) -> None:
+    do(tmp_path, "stress --out run", SICK)
+
+    code, world = do(tmp_path, "report run/run.json --junit again.xml --out copy", SICK)
+
+    assert code == 0
+    assert (tmp_path / "again.xml").read_text() == "stress host fail\n"
+    assert saved(tmp_path / "copy" / "run.json") == saved(tmp_path / "run" / "run.json")
+    assert printed(world) == ""
+
+
+def test_a_saved_run_can_be_printed(tmp_path: Path) -> None:
+    do(tmp_path, "stress --out run", SICK)
+
+    assert "fake.errors 3" in printed(do(tmp_path, "report run", SICK)[1])
+
+
+def test_a_run_can_be_resumed(tmp_path: Path) -> None:
+    def resumes(_device: Device, context: Context) -> Observation:
+        return context.resumed.observation if context.resumed else BROKEN
+
+    planned = probe(resumes, "stress", options=OPTIONS)
+    do(tmp_path, "stress --out run", planned)
+
+    assert do(tmp_path, "stress --json --resume run/run.json", planned)[0] == 1
+
+
+def test_targets_are_listed_with_the_reason_when_there_is_none(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "targets", HEALTHY)
+
+    assert code == 0
+    assert printed(world).splitlines() == [
+        "cuda      none: no NVIDIA driver is loaded",
+        "host      a planned host, 1.0 GiB",
+        "sim:PLAN  simulated: 2 plans are built in, see mats explain sim",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("stress", ["The page of stress.", "STRESS-001", "stuck_bit"]),
+        ("mem-pattern", ["The page of stress."]),
+        (
+            "stress-001",
+            ["fake.errors at most 0 count", "fail", "A definition, section 1", "planned so."],
+        ),
+        ("sim", ["sim:healthy", "one bit is stuck"]),
+    ],
+)
+def test_explain(tmp_path: Path, topic: str, words: list[str]) -> None:
+    code, world = do(tmp_path, ["explain", topic], HEALTHY)
+
+    assert code == 0
+    for word in words:
+        assert word in printed(world)
+
+
+GOOD_RUN = "run/run.json"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "sentence"),
+    [
+        ("stress --size -1", 2, "--size: '-1' is negative"),
+        ("stress --size lots", 2, "--size: 'lots' is not a size"),
+        ("stress --passes 1.5", 2, "--passes: '1.5' is not a whole number"),
+        ("stress --coverage 150%", 2, "--coverage: '150%' is not between 0 and 1"),
+        ("stress --duration 1y", 2, "--duration: '1y' has no time suffix"),
+        ("stress --timeout 0", 2, "--timeout: must be above 0"),
+        ("stress --seed x", 2, "--seed: 'x' is not a whole number"),
+        ("stress --target gpu:0", 2, "unknown target 'gpu:0': use cuda:0, cuda:all, host, sim:PLAN or file:RUN.json"),
+        ("stress --target sim:nosuch", 2, "there is no target sim:nosuch"),
+        ("stress --gpu-id first", 2, "unknown GPU 'first'"),
+        ("stress --gpu-id 0 --target host", 2, "give --target or --gpu-id, not both"),
+        ("stress --fail-on never", 2, "--fail-on: unknown severity 'never'"),
+        ("stress --require nosuch", 2, "--require: there is no probe 'nosuch'; there are stress"),
+        ("stress --limits nosuch.toml", 2, "--limits: nosuch.toml cannot be read: no such file or directory"),
+        ("stress --limits typo.toml", 2, "typo.toml: [limits.STRESS-001]: unknown key 'buond'"),
+        ("stress --limits code.toml", 2, "code.toml: [limits.STRESS-002]: there is no such limit"),
+        ("stress --limits unit.toml", 2, "the unit must be count (fake.errors), not s"),
+        ("stress --out a-file", 2, "--out: "),
+        ("stress --out a-file/below", 2, "cannot be made: not a directory"),
+        ("stress --junit nosuch/x.xml", 2, "nosuch: no such file or directory"),
+        ("stress --junit .", 2, "it is a folder"),
+        ("stress --bad-ranges nosuch/x.csv", 2, "no such file or directory"),
+        ("stress --resume cut.json", 2, "cut.json cannot be read: the file is cut off"),
+        ("stress --resume other.json", 2, "other.json cannot be read: "),
+        ("stress --siez 3", 2, "No such option"),
+        ("stress --quiet --size", 2, "requires an argument"),
+        ("stress host", 2, "unexpected extra argument"),
+        ("--size 3 stress", 2, "--size stands before a command"),
+        ("--stress --all", 2, "--stress and --all cannot be run together"),
+        ("judge cut.json", 2, "cut.json cannot be read: the file is cut off"),
+        ("judge nosuch.json", 2, "nosuch.json cannot be read: no such file or directory"),
+        ("judge empty.json", 2, "empty.json cannot be read: the file is empty"),
+        ("judge binary.json", 2, "binary.json cannot be read: it is not text"),
+        ("report cut.json", 2, "the file is cut off"),
+        ("report", 2, "Missing argument"),
+        ("explain stres", 2, "nothing is known of 'stres' (did you mean 'stress'?)"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tmp_path: Path, argv: str, code: int, sentence: str) -> None:
+    (tmp_path / "a-file").write_text("kept")
+    (tmp_path / "cut.json").write_text('{"schema_version": 1, "tool": "ma')
+    (tmp_path / "other.json").write_text('{"name": "other"}')
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00\x80")
+    (tmp_path / "typo.toml").write_text('[limits.STRESS-001]\nbuond = 5\nunit = "count"\n')
+    (tmp_path / "code.toml").write_text('[limits.STRESS-002]\nbound = 5\nunit = "count"\n')
+    (tmp_path / "unit.toml").write_text('[limits.STRESS-001]\nbound = 5\nunit = "s"\n')
+    measured = Keeping()
+    quiet = [] if argv.startswith(("explain", "report", "-")) or "--quiet" in argv else ["--quiet"]
+
+    given, world = do(tmp_path, [*argv.split(), *quiet], probe(measured, "stress", options=OPTIONS))
+
+    lines = [line for line in told(world).splitlines() if line.startswith("mats: ")]
+    assert given == code
+    assert len(lines) == 1
+    assert sentence in lines[0]
+    assert "Traceback" not in told(world)
+    assert not measured.options, "nothing may be measured after a mistake"
+    assert (tmp_path / "a-file").read_text() == "kept"
+
+
+def test_a_mistake_in_mats_is_one_sentence_and_a_file_with_the_details(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "stress --target host --quiet --out run", raises(KeyError("x")))
+    assert code == 2
+
+    code, world = do(tmp_path, "failing --target host --quiet --out run", raises(KeyError("x")))
+
+    (details,) = (tmp_path / "run").glob("mats-error-*.txt")
+    assert code == 2
+    assert "failing on host failed unexpectedly: KeyError: 'x'" in told(world)
+    assert str(details) in told(world)
+    assert "Traceback" in details.read_text() and "Traceback" not in told(world)
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    _code, world = do(tmp_path, "failing --target host --quiet", raises(KeyError("x")), environment={"MATS_DEBUG": "1"})
+
+    assert "Traceback" in told(world)
+
+
+def test_a_mistake_in_a_report_does_not_lose_the_others(tmp_path: Path) -> None:
+    from mats.report import Report
+
+    from .fakes import TEXT_REPORT
+
+    def full(_run: Run) -> str:
+        raise OSError(28, "No space left on device")
+
+    code, world = do(
+        tmp_path,
+        "stress --out run --quiet",
+        HEALTHY,
+        reports={"html": Report("html", "html", full), "junit": TEXT_REPORT},
+    )
+
+    assert code == 2
+    assert (tmp_path / "run" / "junit.xml").exists()
+    assert "report.html could not be written: no space left on device" in told(world)
+
+
+def test_help_shows_the_options_of_a_probe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _world = do(tmp_path, "stress --help", probe(CLEAN, "stress", options=OPTIONS))
+
+    text = capsys.readouterr().out
+    assert code == 0
+    for words in ("Is stress in order?", "--size SIZE", "--passes N", "[default: 2]", "--target TARGET", "--fail-on"):
+        assert words in text
+    assert text.count("--force") == 1
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    from mats import __version__
+
+    assert printed(do(tmp_path, "--version")[1]) == f"mats {__version__}\n"
+
+
+def test_nothing_asked_for_is_wrong_usage(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "")
+
+    assert code == 2
+    assert "Usage: mats" in told(world)
+
+
+def test_the_machine_is_read_from_its_files(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text("processor : 0\nmodel name\t: A Processor 9000\n")
+    (tmp_path / "proc" / "meminfo").write_text("MemTotal:       16 kB\nMemFree: 3 kB\n")
+
+    host = host_info(tmp_path)
+
+    assert (host.processor, host.memory_total) == ("A Processor 9000", Quantity(16384, Unit.BYTE))
+
+
+def test_what_the_machine_does_not_tell_is_absent() -> None:
+    assert parse_processor("") == ""
+    assert isinstance(parse_memory_total("MemTotal: many kB"), Absent)

@@ -1,0 +1,149 @@
+"""The command as a process: how fast it starts, what it imports, and what real signals do to it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mats import registry
+from mats.codec import run_from_json
+from mats.model import Verdict
+
+HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray")
+CPU_LIMIT = 0.25
+"""Seconds of processor time that help may take, by the project's design."""
+
+
+def python(code: str, folder: Path) -> str:
+    """What a fresh interpreter prints for ``code``; compiled files are kept in ``folder``, as an installation does."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, timeout=60
+    )
+    return finished.stdout
+
+
+def helps() -> list[list[str]]:
+    return [["--help"], *([name, "--help"] for name in registry.probes())]
+
+
+@pytest.mark.parametrize("argv", helps(), ids=" ".join)
+def test_help_imports_nothing_heavy(tmp_path: Path, argv: list[str]) -> None:
+    code = f"import sys; from mats.cli.main import main; main({argv}); print(*sorted(sys.modules), file=sys.stdout)"
+
+    loaded = set(python(code, tmp_path).splitlines()[-1].split())
+
+    assert "typer" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("argv", helps(), ids=" ".join)
+def test_help_is_fast(tmp_path: Path, argv: list[str]) -> None:
+    code = f"import sys; sys.argv = ['mats', *{argv}]; from mats.cli.main import run; run()"
+    python(code, tmp_path)  # compiles
+
+    taken = []
+    for _ in range(5):  # the least of a few: other work on the machine only ever adds
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        python(code, tmp_path)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    assert min(taken) < CPU_LIMIT
+
+
+def started(manner: str, folder: Path) -> subprocess.Popen[str]:
+    """The process of ``interrupted.py``, measuring."""
+    tests = Path(__file__).resolve().parent.parent
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from engine.interrupted import start; start({manner!r})"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(folder / "measuring", process)
+    return process
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            out, error = process.communicate()
+            pytest.fail(f"the process did not come to measure: {out}{error}")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_one_signal_ends_cleanly_with_a_valid_partial_run(tmp_path: Path, number: signal.Signals, name: str) -> None:
+    process = started("polite", tmp_path)
+
+    process.send_signal(number)
+    out, error = process.communicate(timeout=30)
+
+    run = run_from_json((tmp_path / "run" / "run.json").read_text())
+    assert process.returncode == 3
+    assert run.partial == f"stopped by {name}"
+    assert [(result.probe, result.verdict, result.reason) for result in run.results] == [
+        ("stress", Verdict.UNKNOWN, f"stopped by {name}"),
+        ("later", Verdict.UNKNOWN, f"not run: stopped by {name}"),
+    ]
+    assert (tmp_path / "closed").exists()
+    assert (tmp_path / "run" / "junit.xml").exists()
+    assert name in out
+    assert "waiting for the probe to end" in error
+    assert "Traceback" not in error
+
+
+def test_the_second_signal_does_not_wait_but_writes_and_frees(tmp_path: Path) -> None:
+    process = started("deaf", tmp_path)
+
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None, "the first one waits for the probe"
+    process.send_signal(signal.SIGINT)
+    _out, error = process.communicate(timeout=30)
+
+    run = run_from_json((tmp_path / "run" / "run.json").read_text())
+    assert process.returncode == 1, "what was seen until then is a finding"
+    assert run.partial == "stopped by Ctrl-C"
+    assert [result.verdict for result in run.results] == [Verdict.FAIL, Verdict.UNKNOWN]
+    assert (tmp_path / "closed").exists()
+    assert "ending at once" in error
+    assert "Traceback" not in error
+
+
+def test_what_was_saved_survives_a_kill(tmp_path: Path) -> None:
+    process = started("polite", tmp_path)
+    wait_for(tmp_path / "run" / "run.json", process)
+
+    process.kill()
+    process.communicate(timeout=30)
+
+    run = run_from_json((tmp_path / "run" / "run.json").read_text())
+    assert run.partial == "not finished"
+    assert [result.verdict for result in run.results] == [Verdict.UNKNOWN]
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    finished = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m mats.cli.main --version | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=tmp_path,
+    )
+
+    assert "Traceback" not in finished.stderr and "BrokenPipe" not in finished.stderr
