@@ -6,6 +6,11 @@ only the GPU's weaker memory order shows.
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,7 @@ import pytest
 from mats.kernel import Kernel, kernels, parse_kernels
 
 BROKEN = Path(__file__).with_name("broken")
+SIMULATE = Path(__file__).with_name("simulate.py")
 PROCESSOR = Path("/proc/cpuinfo")
 
 Exercise = Callable[[Iterable[Kernel], Any], str]
@@ -93,3 +99,43 @@ def test_the_driver_notices_a_wrong_word(build_driver: Callable[..., Any]) -> No
 
     assert outcome.code == 3
     assert "it is 0" in outcome.report
+
+
+@pytest.fixture(scope="module")
+def sanitized_module(compiler: str, kernel_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The native module with its simulator under the address and undefined-behaviour sanitizers."""
+    folder = tmp_path_factory.mktemp("native")
+    watched = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    jobs = []
+    for name in ("module", "simulator", "host_base", "host_avx2"):
+        extra = watched if name in ("module", "simulator") else ()  # the host flavours have a test of their own
+        command = [compiler, "-std=c++17", "-O1", "-g", "-fPIC", "-pthread", f"-I{sysconfig.get_path('include')}"]
+        command += [*extra, "-c", "-o", str(folder / f"{name}.o"), str(kernel_folder / "native" / f"{name}.cpp")]
+        jobs.append(command)
+    made = folder / "_native.so"
+    objects = [str(folder / f"{name}.o") for name in ("module", "simulator", "host_base", "host_avx2")]
+    for command in (*jobs, [compiler, *watched, "-shared", "-pthread", "-o", str(made), *objects]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+    return made
+
+
+def test_the_simulator_runs_clean(sanitized_module: Path, compiler: str) -> None:
+    library = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    environment = os.environ | {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"}
+
+    done = subprocess.run(
+        [sys.executable, "-P", str(SIMULATE), str(sanitized_module)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+    failed = dict(re.findall(r"^([\w@-]+): (\d+) words failed$", done.stdout, re.M))
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stderr == ""
+    assert failed["healthy"] == "0"
+    assert int(failed["stuck_dq"]) > 0

@@ -13,9 +13,13 @@ import pytest
 LEAVES = ("probes", "kernels", "reports")
 FUNCTION_LINES = 60
 FILE_LINES = 400
+TEST_FILE_LINES = 600
+"""A file of tests is a list of cases, and reads well at some more length."""
 
 # Longer than the rule says, and why it reads better whole. Empty is the goal.
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "tests/reports/example_runs.py:failing_sim": "one example run, written out as data",
+}
 LONG_FILES: dict[str, str] = {}
 
 SOURCE_SUFFIXES = (".py", ".cu", ".cuh", ".cpp", ".hpp", ".h")
@@ -77,7 +81,8 @@ def test_files_are_read_in_one_go(root: Path, project_files: list[str]) -> None:
         for name in project_files
         if name.endswith(SOURCE_SUFFIXES)
     }
-    too_long = {name: lines for name, lines in lengths.items() if lines > FILE_LINES}
+    allowed = {name: TEST_FILE_LINES if name.startswith("tests/") else FILE_LINES for name in lengths}
+    too_long = {name: lines for name, lines in lengths.items() if lines > allowed[name]}
 
     assert {name: lines for name, lines in too_long.items() if name not in LONG_FILES} == {}
     assert set(LONG_FILES) <= set(too_long), "an exception that is no longer needed"
