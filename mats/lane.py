@@ -74,6 +74,8 @@ class Lane:
     post: Callable[[Message], None]
     slot: Slot | None = None
     device: Device | None = None
+    step: tuple[str, float] | None = None
+    """What is done to the device between probes, "opening" or "closing", and since when on the clock."""
     abandoned: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while something is said or the lane is abandoned: what it was doing is told by exactly one side."""
@@ -116,15 +118,22 @@ class Lane:
         self._say(Opened(target, info))
         try:
             for task in self.tasks:
-                if not self.abandoned and applies(task, info):
+                if not self.abandoned and self._wanted(task, info):
                     self._task(target, info, task)
         finally:
             self._close()
+
+    def _wanted(self, task: Task, info: TargetInfo) -> bool:
+        """Whether to run a task; of a saved run only what it holds, unless it was asked for by name."""
+        if isinstance(self.device, Recorded) and not task.asked:
+            return self.device.recorded(task.probe.name) is not None
+        return applies(task, info)
 
     def _open(self, target: Target) -> TargetInfo | None:
         """Open the device and describe it, or end every probe that was to run on it with the reason."""
         try:
             if not self.stop.reason:
+                self.step = ("opening", self.clock.monotonic())
                 self.device = self.open_device(target)
                 return dataclasses.replace(self.device.describe(), name=target.name)
             why, error = f"not run: {self.stop.reason}", False
@@ -134,6 +143,8 @@ class Lane:
             if not isinstance(caught, UsageError):
                 self._say(Crash(f"opening {target.name}", traceback.format_exc()))
             why, error = describe(caught), True
+        finally:
+            self.step = None
         self._close()
         info = not_opened(target, why)
         self._say(Opened(target, info))
@@ -147,10 +158,13 @@ class Lane:
         device, self.device = self.device, None
         if device is None:
             return
+        self.step = ("closing", self.clock.monotonic())
         try:
             device.close()
         except BaseException as error:
             self._say(Note(f"closing the device failed: {describe(error)}"))
+        finally:
+            self.step = None
 
     def _task(self, target: Target, info: TargetInfo, task: Task) -> None:
         slot = self.slot = Slot(target, info, task, self.terms, self.stop, self.clock)
@@ -195,10 +209,13 @@ class Lane:
         if isinstance(holders, str):
             self._say(Note(f"{slot.target.name}: other processes could not be listed: {holders}"))
             return ""
-        if not holders or self.terms.force:
+        if not holders:
             return ""
         users = ", ".join(_named(holder) for holder in holders[:3]) + (", ..." if len(holders) > 3 else "")
         name = slot.task.probe.name
+        if self.terms.force:
+            self._say(Note(f"{slot.target.name} was in use by {users} while {name} ran (--force)"))
+            return ""
         return f"{slot.target.name} is in use by {users}: {name} needs it to itself; end them or add --force"
 
 

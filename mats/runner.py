@@ -117,10 +117,14 @@ def _given_up(lane: Lane, book: _Book, plan: Plan, stop: Stop) -> str:
     """Why a lane is not waited for any longer, or nothing."""
     if stop.killed:
         return f"{stop.reason}, then ended at once"
-    slot = lane.slot
-    if slot is None or slot.deadline is None or book.clock.monotonic() < slot.deadline + plan.grace:
+    slot, step, timeout, now = lane.slot, lane.step, plan.terms.timeout, book.clock.monotonic()
+    if timeout is None:
         return ""
-    return f"it did not end within {plan.grace:g} s after its time limit of {plan.terms.timeout:g} s"
+    if slot is not None and slot.deadline is not None and now >= slot.deadline + plan.grace:
+        return f"it did not end within {plan.grace:g} s after its time limit of {timeout:g} s"
+    if step is not None and now >= step[1] + timeout + plan.grace:
+        return f"{step[0]} the device took more than {timeout + plan.grace:g} s"
+    return ""
 
 
 def _abandon(lane: Lane, messages: queue.Queue[Message], book: _Book, why: str) -> None:

@@ -61,18 +61,16 @@ def limit_page(owned: OwnedLimit) -> str:
 
 def fault_page(fault: Fault, probes: Iterable[Probe]) -> str:
     """One entry of the fault catalogue."""
-    source = fault.source
-    text = _source_text(source) if isinstance(source, Source) else str(source)
     caught = ", ".join(probe.name for probe in probes)
     rows = [
         ("looks like", fault.signature),
         ("cause", fault.cause),
         ("advice", fault.advice),
-        ("source", text),
+        ("source", fault.source),
         ("caught by", caught),
         ("simulate", f"mats {caught.split(', ')[0]} --target sim:{fault.name}" if caught else ""),
     ]
-    return "\n".join([fault.name, "=" * len(fault.name), *_rows(rows)])
+    return "\n".join([f"{fault.name}  {fault.title}", *_rows(rows)])
 
 
 def plans_page(plans: Iterable[tuple[str, str]]) -> str:

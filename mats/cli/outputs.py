@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mats.cli.options import Values
+from mats.cli.progress import crash_sentence
 from mats.cli.world import World
 from mats.codec import SavedRunError, run_from_json, run_to_json
 from mats.model import Column, Run, Table
@@ -66,12 +68,16 @@ class Outputs:
         failed = []
         reports = self.world.reports()
         for name, path in self.files:
+            if name not in reports:
+                failed.append(f"{path} was not written: this mats has no report {name}")
+                continue
             try:
                 replace_file(path, reports[name].render(run))
             except OSError as error:
                 failed.append(f"{path} could not be written: {_reason(error)}")
-            except KeyError:
-                failed.append(f"{path} was not written: this mats has no report {name}")
+            except Exception:
+                details = crash_sentence(traceback.format_exc(), self.world)
+                failed.append(f"{path} was not written: the report {name} failed unexpectedly: {details}")
         for table_file in self.tables:
             failed += _write_table(table_file, run)
         return failed

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mats import __version__
 from mats.cli.main import main
 from mats.cli.world import World, host_info, parse_memory_total, parse_processor
 from mats.codec import run_from_json
@@ -26,8 +27,9 @@ from mats.model import (
     Verdict,
 )
 from mats.probe import Context, Option, OptionKind, Probe
+from mats.report import Report
 
-from .fakes import BROKEN, CLEAN, FakeDevice, fake_world, limit, printed, probe, seen, target_info, told
+from .fakes import BROKEN, CLEAN, TEXT_REPORT, FakeDevice, fake_world, limit, printed, probe, seen, target_info, told
 
 HEALTHY = probe(CLEAN, "stress", aliases=("mem-pattern",))
 SICK = probe(BROKEN, "stress", aliases=("mem-pattern",))
@@ -484,10 +486,6 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_report_does_not_lose_the_others(tmp_path: Path) -> None:
-    from mats.report import Report
-
-    from .fakes import TEXT_REPORT
-
     def full(_run: Run) -> str:
         raise OSError(28, "No space left on device")
 
@@ -514,8 +512,6 @@ def test_help_shows_the_options_of_a_probe(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
-    from mats import __version__
-
     assert printed(do(tmp_path, "--version")[1]) == f"mats {__version__}\n"
 
 

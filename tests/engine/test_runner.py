@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mats.cli.world import WallClock
 from mats.device import Device, DeviceError, DeviceLost, HeldBy, OutOfMemory
 from mats.limits import Override
 from mats.model import AbsenceKind, Absent, Observation, Run, TargetInfo, Verdict
@@ -34,16 +35,6 @@ from .fakes import (
 HOST_TARGET = Target("host")
 
 
-class RealClock:
-    def now(self) -> object:
-        from datetime import UTC, datetime
-
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
 class Bench:
     """Runs probes on planned devices and keeps what was saved and heard."""
 
@@ -66,7 +57,7 @@ class Bench:
     ) -> Run:
         tasks = tuple(Task(item, options or {}, asked) for item in probes)
         plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace)
-        outside = Outside(self._open, RealClock(), HOST, self.listener, lambda saved: self.save(saved))  # type: ignore[arg-type]
+        outside = Outside(self._open, WallClock(), HOST, self.listener, lambda saved: self.save(saved))
         return run(plan, outside, self.stop)
 
     def _open(self, target: Target) -> Device:
@@ -290,9 +281,10 @@ def test_an_exclusive_probe_does_not_disturb_running_work(bench: Bench) -> None:
 def test_force_goes_ahead(bench: Bench) -> None:
     bench.device.held = (HOLDER,)
 
-    (result,) = bench([probe(CLEAN, exclusive=True)], terms=Terms(force=True)).results
+    finished = bench([probe(CLEAN, exclusive=True)], terms=Terms(force=True))
 
-    assert result.verdict is Verdict.PASS
+    assert finished.results[0].verdict is Verdict.PASS
+    assert finished.notes == ("host was in use by python (pid 4711) while fake ran (--force)",)
 
 
 def test_holders_that_cannot_be_listed_are_noted(bench: Bench) -> None:
@@ -403,8 +395,6 @@ def test_a_saved_run_without_the_probe_is_said(bench: Bench) -> None:
 
 
 def test_two_units_in_one_probe_are_an_error_of_the_tool(bench: Bench) -> None:
-    from mats.model import Measurement, Quantity, Unit
-
     wrong = Observation((Measurement("fake.errors", Quantity(1, Unit.SECOND)),))
 
     (result,) = bench([probe(wrong)]).results
@@ -451,3 +441,29 @@ def test_no_reading_is_ever_invented(bench: Bench) -> None:
     (result,) = bench([probe(Observation((seen(Absent(AbsenceKind.TIMED_OUT, "no answer")),)))]).results
 
     assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "nothing was measured: no answer")
+
+
+def test_a_device_that_never_opens_is_given_up(bench: Bench) -> None:
+    release = threading.Event()
+
+    class Stuck(FakeDevice):
+        def describe(self) -> TargetInfo:
+            release.wait(20)
+            return self.info
+
+    bench.devices["cuda:0"] = Stuck(target_info("cuda:0", "cuda"))
+    finished = bench([probe(CLEAN)], [Target("cuda", "0"), HOST_TARGET], Terms(timeout=0.05), grace=0.05)
+    release.set()
+
+    assert verdicts(finished) == {("cuda:0", "fake"): Verdict.UNKNOWN, ("host", "fake"): Verdict.PASS}
+    assert "opening the device took more than 0.1 s" in finished.results[0].reason
+
+
+def test_all_of_a_saved_run_is_what_it_holds(bench: Bench) -> None:
+    recorded = bench([probe(BROKEN)]).results
+    info = TargetInfo("cuda:0", "replay", "a recorded GPU", seen_memory(), seen_memory(), seen_memory(), "")
+    bench.devices["file:run.json"] = RecordedDevice(info, results=recorded)
+
+    finished = bench([probe(CLEAN), probe(CLEAN, "other")], [Target("file", "run.json")], asked=False)
+
+    assert verdicts(finished) == {("file:run.json", "fake"): Verdict.FAIL}
