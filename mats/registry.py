@@ -11,13 +11,15 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mats.device import Device, DeviceError
-from mats.model import Limit, TargetInfo
 from mats.probe import Probe, UsageError
 from mats.report import Report
-from mats.target import Target
+
+if TYPE_CHECKING:
+    from mats.model import Limit, TargetInfo
+    from mats.target import Target
 
 PROBES = "mats.probes"
 REPORTS = "mats.reports"

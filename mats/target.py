@@ -15,10 +15,10 @@ KINDS = ("cuda", "host", "sim", "file")
 ALL = "all"
 FORMS = "cuda:0, cuda:all, host, sim:PLAN or file:RUN.json"
 
-_INDEX = re.compile(r"[0-9]{1,4}")
-_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z./-]{4,}")
-_PCI = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?")
-_NEXT = re.compile(r",\s*(?=(?:cuda|host|sim|file)(?:[:,]|\s*$))")
+_INDEX = r"[0-9]{1,4}"
+_UUID = r"(?:GPU|MIG)-[0-9A-Za-z./-]{4,}"
+_PCI = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?"
+_NEXT = r",\s*(?=(?:cuda|host|sim|file)(?:[:,]|\s*$))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def parse_targets(texts: Iterable[str]) -> tuple[Target, ...]:
     """
     found: dict[Target, None] = {}
     for text in texts:
-        for part in _NEXT.split(text):
+        for part in re.split(_NEXT, text):
             if part.strip().startswith("cuda:"):
                 for argument in part.strip().removeprefix("cuda:").split(","):
                     found.setdefault(_cuda(argument.strip()))
@@ -78,8 +78,8 @@ def parse_gpu_ids(texts: Iterable[str]) -> tuple[Target, ...]:
 
 
 def _cuda(argument: str) -> Target:
-    if _INDEX.fullmatch(argument):
+    if re.fullmatch(_INDEX, argument):
         return Target("cuda", str(int(argument)))
-    if argument == ALL or _UUID.fullmatch(argument) or _PCI.fullmatch(argument):
+    if argument == ALL or re.fullmatch(_UUID, argument) or re.fullmatch(_PCI, argument):
         return Target("cuda", argument)
     raise UsageError(f"unknown GPU {argument!r}: use an index, a UUID (GPU-...), a PCI address or all")

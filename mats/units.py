@@ -52,8 +52,8 @@ _PREFIXED = {
     Unit.HERTZ: ("k", "M", "G"),
     Unit.WATT: ("m", "k"),
 }
-_NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*")
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|sec|m|min|h|d)")
+_NUMBER = r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*"
+_PART = r"([0-9]+(?:\.[0-9]+)?)(ms|s|sec|m|min|h|d)"
 
 PEAK_BANDWIDTH_FORMULA = "memory clock x 2 transfers per clock x bus width / 8 bits per byte"
 """What :func:`peak_bandwidth` computes, in words, for reports."""
@@ -88,7 +88,7 @@ def parse_size(text: str) -> int:
 def parse_duration(text: str) -> float:
     """Seconds of a duration: a bare number is seconds; suffixes ms, s, m, h, d, also joined as in ``1h30m``."""
     stripped = text.strip()
-    parts = _PART.findall(stripped)
+    parts = re.findall(_PART, stripped)
     if len(parts) > 1 and "".join(number + suffix for number, suffix in parts) == stripped:
         return sum(float(number) * _TIMES[suffix] for number, suffix in parts)
     value, suffix = _split(text, "a duration such as 90, 5m or 2h")
@@ -157,7 +157,7 @@ def _expect(given: Quantity, unit: Unit, what: str) -> None:
 
 
 def _split(text: str, wanted: str) -> tuple[float, str]:
-    match = _NUMBER.fullmatch(text)
+    match = re.fullmatch(_NUMBER, text)
     if match is None:
         raise ValueError(f"{text.strip()!r} is not {wanted}")
     value = float(match[1])

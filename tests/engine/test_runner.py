@@ -12,7 +12,7 @@ import pytest
 from mats.cli.world import WallClock
 from mats.device import Device, DeviceError, DeviceLost, HeldBy, OutOfMemory
 from mats.limits import Override
-from mats.model import AbsenceKind, Absent, Observation, Run, TargetInfo, Verdict
+from mats.model import AbsenceKind, Absent, Measurement, Observation, Quantity, Run, TargetInfo, Unit, Verdict
 from mats.probe import Context, Option, OptionKind, Probe, UsageError
 from mats.runner import Outside, Plan, phases, run
 from mats.saving import replace_file
