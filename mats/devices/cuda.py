@@ -102,7 +102,7 @@ class CudaDevice:
 
     def allocate(self, size: int) -> Buffer:
         if size <= 0:
-            raise ValueError(f"cannot allocate {size} bytes")
+            raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
         aligned = size % PAGE == 0
         with self._on_device(f"an allocation of {size} bytes"):
             base = address = int(self._cuda.runtime.malloc(size))
@@ -117,7 +117,9 @@ class CudaDevice:
         with self._on_device("freeing memory"):
             base = self._bases.pop(buffer.address, None)
             if base is None:
-                raise ValueError(f"{buffer} is not allocated on {self._info.name}")
+                raise DeviceError(
+                    f"no buffer at {buffer.address:#x} is held on {self._info.name}: it was freed before or is not ours"
+                )
             self._cuda.runtime.free(base)
 
     def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
@@ -249,4 +251,4 @@ def _address(data: bytes) -> int:
 
 def _check_range(buffer: Buffer, offset: int, size: int) -> None:
     if offset < 0 or size < 0 or offset + size > buffer.size:
-        raise ValueError(f"bytes {offset} to {offset + size} are not within a buffer of {buffer.size}")
+        raise DeviceError(f"bytes {offset} to {offset + size} are not within a buffer of {buffer.size}")

@@ -84,7 +84,8 @@ FAKE_API cuDeviceGetName(char* name, int size, CUdevice device) {
 FAKE_API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   FAKE_ENTER();
   REQUIRE_DEVICE(device);
-  const unsigned char bytes[16] = {(unsigned char)(0xf0 + device), 0xa0, 0, 0xc0, 0xde, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+  const int first = fake::world().same_uuids ? 0 : device;
+  const unsigned char bytes[16] = {(unsigned char)(0xf0 + first), 0xa0, 0, 0xc0, 0xde, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
                                    (unsigned char)device};
   memcpy(uuid, bytes, sizeof bytes);
   return CUDA_SUCCESS;

@@ -139,6 +139,7 @@ CUresult launch(CUfunction f, unsigned blocks, unsigned threads, void** argument
   FAKE_REQUIRE(f, CUDA_ERROR_INVALID_HANDLE);
   FAKE_REQUIRE(blocks && threads && threads <= 1024, CUDA_ERROR_INVALID_VALUE);
   FAKE_REQUIRE(as_many_as_it_takes(*f, arguments), CUDA_ERROR_INVALID_VALUE);
+  fake::world().last_grid = blocks;
   fake::world().device[context->device].sticky = run(f->name, arguments, blocks, threads);
   fake::spend_launch();
   return CUDA_SUCCESS;

@@ -73,6 +73,9 @@ struct World {
   std::map<std::string, long> calls;
   std::vector<Rule> rules;
   std::map<std::string, std::vector<size_t>> parameter_sizes;  // of the kernels that were looked up
+  bool misaligned = false;  // large pieces start beside a page, as no driver is known to do but each may
+  bool same_uuids = false;  // but for the last byte
+  long last_grid = 0;
   long events = 0;
   long streams = 0;
   long modules = 0;
@@ -92,6 +95,8 @@ void spend_bytes(size_t bytes);
 const Allocation* find(uintptr_t address, uintptr_t* base = nullptr);
 // How many bytes `operator new` was last asked for at this address on this thread; 0 when it is not remembered.
 size_t requested(const void* address);
+// Gives back the memory of an allocation, whatever state its device is in.
+void forget(uintptr_t address);
 bool is_guard(uintptr_t address);
 
 }  // namespace fake

@@ -14,11 +14,12 @@ constexpr size_t kSmallUnit = 256;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Like the real thing, 2 MiB and more start on 2 MiB and smaller pieces on 256 bytes. What comes after the piece's last
+// Like the real thing, 2 MiB and more start on 2 MiB and smaller pieces on 256 bytes; "misaligned" pieces start on 4 KiB
+// or 256 bytes whatever their size. What comes after the piece's last
 // page (or, when small, after its last 256 bytes), and what comes before its first, cannot be touched.
 CUresult map(size_t size, Allocation& made, uintptr_t& address) {
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
-  const size_t body = round_up(size, page);
+  const size_t body = round_up(size, page) + (world().misaligned ? page : 0);
   made.mapped = body + 2 * kLargePage;
   made.mapping = mmap(nullptr, made.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made.mapping == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -27,7 +28,8 @@ CUresult map(size_t size, Allocation& made, uintptr_t& address) {
     munmap(made.mapping, made.mapped);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  address = size >= kLargePage ? start : start + body - round_up(size, kSmallUnit);
+  const bool on_page = size >= kLargePage && !world().misaligned;
+  address = on_page ? start : start + body - round_up(size, kSmallUnit);
   return CUDA_SUCCESS;
 }
 
@@ -51,12 +53,8 @@ CUresult release(uintptr_t address, Kind kind) {
   if (!address) return CUDA_SUCCESS;
   const auto place = world().allocations.find(address);
   FAKE_REQUIRE(place != world().allocations.end() && place->second.kind == kind, CUDA_ERROR_INVALID_VALUE);
-  const Allocation gone = place->second;
-  Device& device = world().device[gone.device];
-  if (device.sticky) return device.sticky;
-  if (kind == Kind::device) device.used -= gone.size;
-  if (gone.mapping) munmap(gone.mapping, gone.mapped);
-  world().allocations.erase(place);
+  if (const CUresult lost = world().device[place->second.device].sticky) return lost;
+  forget(address);
   return CUDA_SUCCESS;
 }
 
@@ -107,6 +105,14 @@ const Allocation* find(uintptr_t address, uintptr_t* base) {
   if (address >= place->first + place->second.size) return nullptr;
   if (base) *base = place->first;
   return &place->second;
+}
+
+void forget(uintptr_t address) {
+  const auto place = world().allocations.find(address);
+  const Allocation& gone = place->second;
+  if (gone.kind == Kind::device) world().device[gone.device].used -= gone.size;
+  if (gone.mapping) munmap(gone.mapping, gone.mapped);
+  world().allocations.erase(place);
 }
 
 bool is_guard(uintptr_t address) {

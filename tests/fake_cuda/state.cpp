@@ -77,8 +77,16 @@ void reset() {
   }
   w.calls.clear();
   w.rules.clear();
-  w.manual_clock = false;
+  w.manual_clock = w.misaligned = w.same_uuids = false;
   w.launch_seconds = w.bytes_per_second = 0;
+}
+
+// As when a process ends: its memory goes, and devices that were lost to it work for the next one.
+void restart() {
+  World& w = world();
+  while (!w.allocations.empty()) forget(w.allocations.begin()->first);
+  for (Device& device : w.device) device.sticky = CUDA_SUCCESS;
+  w.events = w.streams = 0;
 }
 
 bool set_size(const std::string& name, const std::string& value, size_t Device::* field) {
@@ -107,6 +115,9 @@ bool obey(const std::string& name, const std::string& value) {
   }
   if (name == "fail") return add_rule(value);
   if (name == "clock") return w.manual_clock = value == "manual", value == "manual" || value == "real";
+  if (name == "misaligned") return w.misaligned = value == "1", true;
+  if (name == "same_uuids") return w.same_uuids = value == "1", true;
+  if (name == "restart") return restart(), true;
   if (name == "advance") return w.clock += atof(value.c_str()), true;
   if (name == "launch_seconds") return w.launch_seconds = atof(value.c_str()), true;
   if (name == "bytes_per_second") return w.bytes_per_second = atof(value.c_str()), true;
@@ -221,18 +232,20 @@ FAKE_CONTROL int fake_control(const char* text) {
   return fake::obey_all(text) ? 0 : 1;
 }
 
-// used.DEVICE, allocations, events, streams, modules, calls.FUNCTION, parameters.KERNEL (their number),
-// bytes.KERNEL.INDEX (the size of one); -1 for anything else.
+// used.DEVICE, sticky.DEVICE, allocations, events, streams, modules, calls.FUNCTION, parameters.KERNEL (their number),
+// bytes.KERNEL.INDEX (the size of one), last_grid (blocks of the last launch); -1 for anything else.
 FAKE_CONTROL long long fake_query(const char* text) {
   fake::World& w = fake::world();
   std::lock_guard<std::recursive_mutex> hold(w.mutex);
   const std::string name = text;
   if (fake::starts(name, "used.")) return (long long)w.device[fake::suffix(name, 0) % fake::kMostDevices].used;
+  if (fake::starts(name, "sticky.")) return w.device[fake::suffix(name, 0) % fake::kMostDevices].sticky;
   if (fake::starts(name, "calls.")) return w.calls[name.substr(6)];
   const std::string rest = name.substr(name.find('.') + 1);
   if (fake::starts(name, "parameters.")) return fake::parameter(rest, -1);
   if (fake::starts(name, "bytes.")) return fake::parameter(rest.substr(0, rest.rfind('.')), fake::suffix(rest, 0));
   if (name == "allocations") return (long long)w.allocations.size();
+  if (name == "last_grid") return w.last_grid;
   if (name == "events") return w.events;
   if (name == "streams") return w.streams;
   if (name == "modules") return w.modules;

@@ -1,17 +1,12 @@
-"""Steers the fake driver from a test that runs on it: what it should fail at, and what it has seen."""
+"""The pytest plugin of the tests that run on the fake driver: the fixture that steers it and looks at what it has seen."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 
-OUT_OF_MEMORY = 2
-NO_DEVICE = 100
-INSUFFICIENT_DRIVER = 35
-ECC_UNCORRECTABLE = 214
-ILLEGAL_ADDRESS = 700
-LAUNCH_OUT_OF_RESOURCES = 701
-LAUNCH_FAILED = 719
-UNKNOWN = 999
+import pytest
+
 ANY = -1
 
 
@@ -30,7 +25,7 @@ class FakeCuda:
                 raise ValueError(f"the fake driver does not know {text}")
 
     def reset(self) -> None:
-        """Everything as at the start, but memory, events and modules that are still there."""
+        """Every setting as at the start; memory, events and modules stay."""
         self.control(reset="")
 
     def fail(
@@ -54,3 +49,18 @@ class FakeCuda:
 
     def calls(self, function: str) -> int:
         return self.query(f"calls.{function}")
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCuda]:
+    """The fake driver with eight devices of 1 GiB; afterwards nothing of the test may be left on a device that works."""
+    driver = FakeCuda()
+    driver.control(restart="")
+    driver.reset()
+    driver.control(devices=8)
+    yield driver
+    lost = [index for index in range(8) if driver.query(f"sticky.{index}")]
+    left = driver.query("allocations"), driver.query("events")
+    driver.control(restart="")
+    driver.reset()
+    assert lost or left == (0, 0), "memory or events were left on a device"

@@ -1,0 +1,92 @@
+"""The whole way to a GPU, executed without one: real CuPy on the fake driver of ``tests/fake_cuda``, each suite in a
+process of its own, so that no other test sees a GPU that is not there.
+
+A machine that cannot build the fake driver, or has a real one, skips these tests and says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FAKE = ROOT / "tests" / "fake_cuda"
+SUITES = sorted(path.name for path in HERE.glob("suite_*.py"))
+CANNOT_BUILD = 77
+LIMIT_S = 600
+REAL_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu")
+
+
+@pytest.fixture(scope="module")
+def folder() -> str:
+    """Where the fake driver lies, built if it is not there yet."""
+    real = [path for path in REAL_DRIVER if Path(path).exists()]
+    if real:
+        pytest.skip(f"a real NVIDIA driver is here ({real[0]}): the fake one does not load beside it")
+    built = subprocess.run([sys.executable, FAKE / "build.py"], capture_output=True, text=True, timeout=LIMIT_S)
+    if built.returncode == CANNOT_BUILD:
+        pytest.skip(f"the fake CUDA driver cannot be built: {built.stdout.strip()}")
+    assert built.returncode == 0, built.stderr
+    return built.stdout.strip()
+
+
+def on_fake(folder: str, module: str, arguments: Sequence[str], **setting: str) -> subprocess.CompletedProcess[str]:
+    """A Python module run with CuPy on the fake driver."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDA_", "MATS_"))}
+    command = [sys.executable, str(FAKE / "launch.py"), folder, module, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**kept, **setting}, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_suite_on_the_fake_driver(folder: str, suite: str) -> None:
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "fake_plugin", "--color=no"]
+
+    done = on_fake(folder, "pytest", [*plain, str(HERE / suite)])
+
+    said = done.stdout + done.stderr
+    passed = re.search(r"(\d+) passed in", said)
+    assert done.returncode == 0, said
+    assert passed and int(passed[1]) > 0 and "skipped" not in said, said
+
+
+def test_the_fake_driver_refuses_to_work_unasked(folder: str) -> None:
+    program = (
+        "import ctypes, sys; library = ctypes.CDLL(sys.argv[1]); count = ctypes.c_int();"
+        "sys.exit(library.cuInit(0) != 803 or library.cuDeviceGetCount(ctypes.byref(count)) != 803)"
+    )
+    kept = {name: value for name, value in os.environ.items() if name != "MATS_FAKE_CUDA"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"{folder}/libcuda.so.1"], env=kept, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "for the tests of mats only" in done.stderr
+
+
+def test_without_any_driver_the_reason_is_said() -> None:
+    pytest.importorskip("cupy")
+    if any(Path(path).exists() for path in REAL_DRIVER):
+        pytest.skip("a real NVIDIA driver is here")
+    program = "from mats.devices import cuda; cuda.discover()"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+    assert "DeviceError: no NVIDIA driver was found: install it, or use --target host" in done.stderr
+
+
+def test_without_cupy_the_reason_is_said() -> None:
+    program = "import sys; sys.modules['cupy'] = None; from mats.devices import cuda; cuda.discover()"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+    assert "DeviceError: cuda targets need CuPy: install gpu-mats[cuda13]" in done.stderr
