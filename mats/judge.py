@@ -85,6 +85,8 @@ def kind_of(info: TargetInfo) -> str:
 
 def _rejudged(result: Result, overrides: Sequence[Override], kind: str) -> Result:
     limits = apply_overrides(result.limits, overrides)
+    if result.observation == Observation():  # it never ran, or saw nothing: the reason stands
+        return dataclasses.replace(result, limits=limits)
     verdict, reason, findings = judge(result.observation, limits, kind, result.target)
     if result.verdict is Verdict.ERROR and verdict is not Verdict.FAIL:
         verdict, reason = Verdict.ERROR, result.reason

@@ -143,7 +143,10 @@ class Slot:
 
     def ended(self, why: str, error: bool = False) -> Result:
         """The result when the probe gave none: what it saved, partial, with the reason."""
-        seen = dataclasses.replace(self.latest or Observation(), partial=why)
+        if self.latest is None:
+            verdict = Verdict.ERROR if error else Verdict.UNKNOWN
+            return dataclasses.replace(self.result(Observation()), verdict=verdict, reason=why)
+        seen = dataclasses.replace(self.latest, partial=why)
         try:
             return self.result(seen, why if error else "")
         except UnitError:  # that is why it ended: what was seen cannot be held against the limits
@@ -179,8 +182,10 @@ def recorded_result(slot: Slot, saved: Result | None) -> Result:
     """A saved result judged again by the probe's limits; unknown when there is none."""
     if saved is None:
         return slot.ended(f"the saved run holds no result of {slot.task.probe.name}")
-    failed = saved.reason if saved.verdict is Verdict.ERROR else ""
-    result = slot.result(saved.observation, failed)
+    failed = saved.verdict is Verdict.ERROR
+    if saved.observation == Observation():
+        return slot.ended(saved.reason, error=failed)
+    result = slot.result(saved.observation, saved.reason if failed else "")
     return dataclasses.replace(result, started=saved.started, duration=saved.duration)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -16,7 +16,7 @@ from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, 
 from mats.cli.progress import Watcher, meter
 from mats.cli.world import World, host_info
 from mats.limits import Override, parse_overrides
-from mats.model import Limit, Run, Severity, Verdict
+from mats.model import Limit, Observation, Run, Severity, Verdict
 from mats.probe import OptionKind, Probe, UsageError
 from mats.runner import Outside, Plan, run
 from mats.slot import Stop, Task, Terms
@@ -63,20 +63,25 @@ def _measure(tasks: tuple[Task, ...], given: Values, world: World, wanted: Outpu
             finished = run(plan, outside, stop)
     finally:
         shown.close()
-    return conclude(finished, wanted, threshold)
+    return conclude(finished, wanted, threshold, watcher.crashes)
 
 
-def conclude(finished: Run, wanted: Outputs, threshold: Severity) -> ExitCode:
-    """Write and show a run, say what went wrong on standard error, and give the exit code."""
+def conclude(finished: Run, wanted: Outputs, threshold: Severity, told: Sequence[str] = ()) -> ExitCode:
+    """Write and show a run, say what went wrong on standard error, and give the exit code.
+
+    ``told``: what standard error has heard already. Where nothing at all was seen, the reasons say it without a
+    summary of nothing.
+    """
     failed = wanted.write(finished)
-    wanted.show(finished)
+    if wanted.json or any(result.observation != Observation() for result in finished.results):
+        wanted.show(finished)
     world = wanted.world
     if wanted.folder is not None and not wanted.quiet:
         (world.tell if wanted.json else world.say)(f"Saved in {wanted.folder}")
     for sentence in failed:
         world.tell(f"mats: {sentence}")
     for result in finished.results:
-        if result.verdict is Verdict.ERROR:
+        if result.verdict is Verdict.ERROR and not any(result.reason in text for text in told):
             world.tell(f"mats: {result.probe} on {result.target}: {result.reason}")
     code = exit_code(finished, threshold)
     if code is ExitCode.UNKNOWN:

@@ -148,6 +148,8 @@ class Watcher:
         self._world = world
         self._meter = meter
         self._folder = folder
+        self.crashes: list[str] = []
+        """What was told of exceptions that nobody foresaw."""
 
     def started(self, target: str, probe: str) -> None:
         self._meter.show(target, probe, 0, 0, "")
@@ -169,7 +171,8 @@ class Watcher:
         self._meter.line(f"note: {text}")
 
     def crashed(self, where: str, details: str) -> None:
-        self._world.tell(f"mats: {where} failed unexpectedly: {crash_sentence(details, self._world, self._folder)}")
+        self.crashes.append(crash_sentence(details, self._world, self._folder))
+        self._world.tell(f"mats: {where} failed unexpectedly: {self.crashes[-1]}")
 
 
 def crash_sentence(details: str, world: World, folder: Path | None = None) -> str:

@@ -479,6 +479,15 @@ def test_a_mistake_in_mats_is_one_sentence_and_a_file_with_the_details(tmp_path:
     assert "Traceback" in details.read_text() and "Traceback" not in told(world)
 
 
+def test_where_nothing_was_seen_the_reason_is_all_that_is_said(tmp_path: Path) -> None:
+    devices: dict[str, FakeDevice | Exception] = {"cuda:0": DeviceError("the driver is too old")}
+
+    code, world = do(tmp_path, "stress --gpu-id 0", HEALTHY, devices=devices)
+
+    assert (code, printed(world)) == (3, "")
+    assert told(world) == "mats: not known: stress on cuda:0: the driver is too old\n"
+
+
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     _code, world = do(tmp_path, "failing --target host --quiet", raises(KeyError("x")), environment={"MATS_DEBUG": "1"})
 

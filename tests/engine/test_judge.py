@@ -241,3 +241,11 @@ def test_judging_again_does_not_turn_an_error_into_a_pass() -> None:
     (result,) = rejudge(a_run(broken)).results
 
     assert (result.verdict, result.reason) == (Verdict.ERROR, "it fell over")
+
+
+def test_judging_again_keeps_why_nothing_was_seen() -> None:
+    not_run = dataclasses.replace(a_result(Observation(), Verdict.UNKNOWN), reason="the driver is too old")
+
+    (result,) = rejudge(a_run(not_run)).results
+
+    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "the driver is too old")
