@@ -62,12 +62,14 @@ def diagnose(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[Diagn
 
 def _groups(records: Sequence[ErrorRecord], totals: ErrorTotals) -> list[Group]:
     groups, rest = split_by_value(records, totals)
-    groups = [relocate_constant(group, totals) if group.fault == "dead_channel" else group for group in groups]
+    groups = [relocate_constant(group, records, totals) if group.fault == "dead_channel" else group for group in groups]
     found, rest = split_conditional(rest, records, totals)
     groups += found
-    for split in (split_by_bits, split_stuck, split_upset, split_by_place):
+    for split in (split_by_bits, split_stuck, split_upset):
         found, rest = split(rest, totals)
         groups += found
+    found, rest = split_by_place(rest, records, totals)
+    groups += found
     if rest and (not groups or len(rest) >= max(3, 0.05 * len(records))):
         groups.append(Group("unstructured", tuple(rest), _unnamed(rest, totals)))
     elif rest:

@@ -8,7 +8,7 @@ Errors that nobody sees when looking again, also not the CPU, and that lie anywh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean, pvariance
+from statistics import fmean
 
 from ._diagnosis_records import (
     MIXED_TESTS,
@@ -20,28 +20,29 @@ from ._diagnosis_records import (
     rereads_wrong,
     rewrites_wrong,
 )
-from ._slices import gf2_rank, slice_test
+from ._slices import CLAIM_PROBABILITY, gf2_rank, slice_test
 
 _ROW_SECTORS = (8, 320)
 """Sectors of a row: 1 to 8 KiB, with room for a row that a page boundary or two records of it divide."""
 _ROW_SPAN = 8192
 """Sectors over which one row may be spread by interleaving the channels: 256 KiB."""
 _ROW_RANK = 10
-_MINIMUM_DIFFERENCES = 36
 
 
-def split_by_place(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
-    """Rows, banks and the processor: one group for all records, or none."""
-    for name in (_row, _bank, _core):
-        evidence = name(records, totals)
-        if evidence is not None:
-            return [Group(evidence[0], tuple(records), evidence[1])], []
-    return [], list(records)
+def split_by_place(
+    records: Sequence[ErrorRecord], every: Sequence[ErrorRecord], totals: ErrorTotals
+) -> tuple[list[Group], list[ErrorRecord]]:
+    """Rows, banks and the processor: one group for all records, or none.
+
+    ``every``: all records of the run, to know which errors were counted but not recorded.
+    """
+    found = _row(records, every, totals) or _bank(records, totals) or _core(records)
+    return ([], list(records)) if found is None else ([Group(found[0], tuple(records), found[1])], [])
 
 
-def relocate_constant(group: Group, totals: ErrorTotals) -> Group:
+def relocate_constant(group: Group, every: Sequence[ErrorRecord], totals: ErrorTotals) -> Group:
     """A constant in one dense block is a row that does not store, not a channel that does not answer."""
-    row = _row(group.records, totals)
+    row = _row(group.records, every, totals)
     return group if row is None else Group(row[0], group.records, (*group.evidence, *row[1]))
 
 
@@ -53,7 +54,7 @@ def _stays(records: Sequence[ErrorRecord]) -> bool:
     return (again.at_least(0.8) and not rewritten.below(0.5)) or (not again.known and rewritten.at_least(0.8))
 
 
-def _row(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
+def _row(records: Sequence[ErrorRecord], every: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
     pages = {record.page for record in records}
     tested = totals.tested_words >> PAGE_SHIFT
     if not records or len(pages) > 2 or tested < 4 or not _stays(records):
@@ -69,7 +70,7 @@ def _row(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
         rank = max(rank, gf2_rank(sector ^ inside[0] for sector in inside[1:]))
     if span > _ROW_SPAN and rank > _ROW_RANK:
         return None
-    if _elsewhere(pages, records, totals):
+    if _elsewhere(pages, every, totals):
         return None
     return "failing_row", (
         f"{len(words):,} words in {len(sectors):,} sectors of 32 bytes, within {span * 32 / 1024:,.0f} KiB of "
@@ -78,10 +79,11 @@ def _row(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
     )
 
 
-def _elsewhere(pages: set[int], records: Sequence[ErrorRecord], totals: ErrorTotals) -> bool:
-    """Whether the full counts hold many more errors in pages that were not recorded."""
+def _elsewhere(pages: set[int], every: Sequence[ErrorRecord], totals: ErrorTotals) -> bool:
+    """Whether the full counts hold errors in other pages that were not recorded: the row may be more than that."""
     inside = sum(count for page, count in totals.pages.items() if page in pages)
-    return totals.words_failed - inside > 0.5 * totals.words_failed and len(records) > 0.5 * inside
+    recorded = sum(record.page not in pages for record in every)
+    return totals.words_failed - inside - recorded > 0.05 * inside
 
 
 def _bank(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
@@ -92,8 +94,8 @@ def _bank(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
     full = len({r.word for r in mixed}) / len({r.sector for r in mixed})
     test = slice_test(record.word for record in records)
     touched = sum(count > 0 for count in totals.pages.values())
-    certain = test.differences >= _MINIMUM_DIFFERENCES and test.k >= 3 and test.probability < 1e-6
-    regular = full >= 2.5 and _is_regular(totals.pages, totals.tested_words)
+    certain = full >= 1.5 and test.k >= 2 and test.chance < CLAIM_PROBABILITY
+    regular = full >= 2.5 and _neighbours(sectors) >= 0.5 and _is_regular(totals.pages, totals.tested_words)
     if touched < 4 or not (certain or regular):
         return None
     sentence = (
@@ -103,18 +105,19 @@ def _bank(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
     return "failing_bank", (sentence,)
 
 
+def _neighbours(sectors: set[int]) -> float:
+    """The share of failing sectors beside another one: the bytes that stay in one bank fail together."""
+    return sum(sector ^ 1 in sectors for sector in sectors) / len(sectors)
+
+
 def _is_regular(pages: Mapping[int, int], tested_words: int) -> bool:
-    """Errors per page that vary less than random ones would: the same part of each page fails.
-
-    Counts are taken in sectors of 4 words, since the words of a sector fail together.
-    """
-    counts = [count / 4 for count in pages.values() if count]
-    if len(counts) < 8 or fmean(counts) < 8 or len(counts) < 0.9 * (tested_words >> PAGE_SHIFT):
-        return False
-    return pvariance(counts) < 0.5 * fmean(counts)
+    """Whether the errors are spread over most pages and no page has far more than the others."""
+    counts = [count for count in pages.values() if count]
+    spread = len(counts) >= 8 and len(counts) >= 0.5 * (tested_words >> PAGE_SHIFT)
+    return spread and fmean(counts) >= 32 and max(counts) <= 3 * fmean(counts)
 
 
-def _core(records: Sequence[ErrorRecord], totals: ErrorTotals) -> _Found:
+def _core(records: Sequence[ErrorRecord]) -> _Found:
     again, checked = rereads_wrong(records), rechecks_wrong(records)
     if len(records) < 5 or checked.whole < 5 or checked.part > 0.05 * checked.whole:
         return None

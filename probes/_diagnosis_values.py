@@ -97,34 +97,65 @@ def _is_stale(record: ErrorRecord) -> bool:
 
 
 def _split_previous(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
+    """Whole words that hold what was there before; in memory never written before, one value in whole runs."""
     strong = [r for r in records if _is_stale(r) and r.difference.bit_count() >= _MANY_BITS]
     shown = [r for r in strong if r.test in ADDRESSED_TESTS]
-    if distinct_words(shown) < 2 or rewrites_wrong(shown).at_least(0.5):
+    mixed = [r for r in records if r.test in MIXED_TESTS and r.previous is not None]
+    known = distinct_words(shown) >= 2 and not rewrites_wrong(shown).at_least(0.5) and len(shown) >= 0.02 * len(mixed)
+    known = known or _only_constant_patterns(records, strong, totals)
+    fresh = _fresh(records)
+    if not known and (mixed or _longest_run(fresh) < 4):
         return None, records
-    addressed = [r for r in records if r.test in MIXED_TESTS and r.previous is not None]
-    if addressed and len(shown) < 0.02 * len(addressed):
-        return None, records
-    group = tuple(strong)
-    rest = [r for r in records if not (_is_stale(r) and r.difference.bit_count() >= _MANY_BITS)]
-    evidence = (
-        f"{len(group):,} errors read what the pattern before had put at the same address, all 64 bits of it",
-        _run_sentence(group),
-    )
-    return Group("lost_write", group, evidence), rest
+    group = tuple(strong + fresh) if known else tuple(fresh)
+    taken = set(map(id, group))
+    evidence = [f"the longest run is {_longest_run(group) * 8:,} bytes; writing again clears it"]
+    if known:
+        evidence.insert(
+            0, f"{len(strong):,} errors read what the pattern before had put at the same address, all 64 bits of it"
+        )
+    if fresh:
+        value = f"{fresh[0].actual & WORD_MASK:#x}"
+        evidence.append(f"{len(fresh):,} errors read {value} where nothing had been written before")
+    return Group("lost_write", group, tuple(evidence)), [r for r in records if id(r) not in taken]
 
 
-def _run_sentence(records: Sequence[ErrorRecord]) -> str:
-    """How many words in a row are affected."""
+def _only_constant_patterns(records: Sequence[ErrorRecord], strong: Sequence[ErrorRecord], totals: ErrorTotals) -> bool:
+    """Old values in constant patterns, where addressed tests ran and saw nothing: it is no other address's value."""
+    pairs = {(r.expected, r.actual) for r in strong}
+    clean = any(verified and not failed for test, (failed, verified) in totals.by_test.items() if test in MIXED_TESTS)
+    whole = len(strong) >= 0.95 * sum(r.difference.bit_count() >= _MANY_BITS for r in records)
+    return clean and whole and len(pairs) >= 3 and distinct_words(strong) >= 2 and rewrites_wrong(strong).part == 0
+
+
+def _fresh(records: Sequence[ErrorRecord]) -> list[ErrorRecord]:
+    """Words never written before that hold one value at every re-read and take the next write."""
+    first = [
+        r
+        for r in records
+        if r.previous is None
+        and r.test in ADDRESSED_TESTS
+        and r.rereads
+        and all(value == r.actual for value in r.rereads)
+        and r.rewrite == r.expected
+    ]
+    if not first:
+        return []
+    value, _ = Counter(r.actual for r in first).most_common(1)[0]
+    return [r for r in first if r.actual == value]
+
+
+def _longest_run(records: Sequence[ErrorRecord]) -> int:
+    """The most words in a row that one sweep saw wrong."""
     sweeps: dict[tuple[str, int, str], set[int]] = defaultdict(set)
     for record in records:
         sweeps[record.test, record.pass_index, record.step].add(record.word)
-    longest = 1
+    longest = 0
     for words in sweeps.values():
         run, last = 0, -2
         for word in sorted(words):
             run = run + 1 if word == last + 1 else 1
             longest, last = max(longest, run), word
-    return f"the longest run is {longest * 8:,} bytes"
+    return longest
 
 
 def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
@@ -140,6 +171,8 @@ def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     elif not _own_address_decodes(records, decoded, mixed, totals):
         return None, records
     judged = found or decoded
+    if 2 * len({r.origin for r in judged}) < distinct_words(judged):
+        return None, records  # one value everywhere, which one address happens to expect
     fault, sentence = _relation(judged)
     group = tuple(r for r in records if _from_elsewhere(r, trust_few_bits=len(found) >= 0.8 * len(mixed)))
     taken = set(map(id, group))

@@ -42,6 +42,14 @@ class SliceTest:
     probability: float
 
     @property
+    def chance(self) -> float:
+        """Bound on the chance that unconfined errors lose ``k`` dimensions, from the count of such subspaces.
+
+        It needs fewer differences than ``probability``, which also guards against one dimension too many.
+        """
+        return min(1.0, 3.5 * 2.0 ** min(10, max(-1000, self.k * (self.bits - self.k - self.differences))))
+
+    @property
     def confined(self) -> bool:
         """Whether a claim may be made."""
         return self.k > 0 and self.pages >= MINIMUM_PAGES and self.probability < CLAIM_PROBABILITY
