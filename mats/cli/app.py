@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 
 import typer
 
-from mats import __version__
+from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
 from mats.cli.options import COMMON, JUDGING, OUTPUTS, Argument, Values, command
 from mats.cli.world import World
-from mats.probe import Probe
+from mats.probe import Option, Probe
 
 HELPERS = ("all", "explain", "judge", "report", "targets")
+Helper = tuple[str, Callable[[Values], int], tuple[Option, ...], tuple[Argument, ...], str]
+"""Name, what it does, its options and arguments, and its help."""
+
 ABOUT = "Can I trust this memory, and what it is connected to, with my work?"
 EXITS = (
     "Exit code: 0 nothing found; 1 findings; 2 wrong usage, or mats could not work; "
@@ -23,11 +26,15 @@ EXITS = (
 def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...], invoked: str) -> typer.Typer:
     """The application for these probes; a command ends by raising typer's Exit with its code.
 
-    Only the ``invoked`` command gets its options: those of all others are not looked at, and making them takes time.
+    ``invoked``: the first word, a command or a wish for help. Only the invoked command gets its options: those of
+    all others are not looked at, and making them takes time.
     """
     app = typer.Typer(
         name="mats",
-        help=f"{ABOUT}\n\n{EXITS}",
+        help=f"{ABOUT}\n\n{EXITS}\n\nmats COMMAND --help shows the options of a command, mats --version the version.",
+        # No options of its own, not even --help: to read them typer would load all of its validation, also when only
+        # the help of a command is wanted.
+        add_help_option=False,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -35,17 +42,14 @@ def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...]
     )
 
     @app.callback(invoke_without_command=True)
-    def top(context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version.")) -> None:
-        if version:
-            world.say(f"mats {__version__}")
-            raise typer.Exit(0)
+    def top(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            world.tell(context.get_help())
-            raise typer.Exit(ExitCode.UNUSABLE)
+            (world.say if invoked in HELP else world.tell)(context.get_help())
+            raise typer.Exit(ExitCode.OK if invoked in HELP else ExitCode.UNUSABLE)
 
     for probe in probes.values():
         _add_probe(app, world, probe, argv, probe.name == invoked)
-    _add_helpers(app, world, argv)
+    _add_helpers(app, world, argv, invoked)
     return app
 
 
@@ -62,7 +66,7 @@ def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ..
     app.command(probe.name, help=f"{probe.question}\n\n{page}", short_help=probe.question)(function)
 
 
-def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...]) -> None:
+def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked: str) -> None:
     def act_all(values: Values) -> int:
         from mats.cli.measure import measure_all
 
@@ -91,13 +95,14 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...]) -> None:
 
     saved = (Argument("run", "RUN.json", "A saved run, or the folder of one."),)
     topic = (Argument("topic", "TOPIC", "A probe, the code of a limit, a fault, or sim."),)
-    report = tuple(option for option in OUTPUTS if option.name != "quiet")
-    _helper(app, "all", command(act_all, COMMON), "Run every probe that applies, into one report.")
-    _helper(app, "explain", command(act_explain, (), topic), "Tell about a probe, a limit, a fault, or the simulator.")
-    _helper(app, "judge", command(act_judge, (*OUTPUTS, *JUDGING), saved), "Judge a saved run again, by other limits.")
-    _helper(app, "report", command(act_report, report, saved), "Write reports of a saved run.")
-    _helper(app, "targets", command(act_targets, ()), "List what can be tested on this machine.")
-
-
-def _helper(app: typer.Typer, name: str, function: Callable[..., None], text: str) -> None:
-    app.command(name, help=text)(function)
+    views = tuple(option for option in OUTPUTS if option.name != "quiet")
+    helpers: tuple[Helper, ...] = (
+        ("all", act_all, COMMON, (), "Run every probe that applies, into one report."),
+        ("explain", act_explain, (), topic, "Tell about a probe, a limit, a fault, or the simulator."),
+        ("judge", act_judge, (*OUTPUTS, *JUDGING), saved, "Judge a saved run again, by other limits."),
+        ("report", act_report, views, saved, "Write reports of a saved run."),
+        ("targets", act_targets, (), (), "List what can be tested on this machine."),
+    )
+    for name, act, options, arguments, text in helpers:
+        function = command(act, options, arguments) if name == invoked else command(act, ())
+        app.command(name, help=text)(function)

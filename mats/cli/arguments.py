@@ -11,7 +11,7 @@ from mats.probe import UsageError
 
 NAMED_BY_USERS = ("health", "stress", "mem-pattern", "latency-test", "flash-test", "all")
 """Commands that exist as flags in the older style, also before their probe does."""
-HELP = ("--help", "-h", "--version")
+HELP = ("--help", "-h")
 
 
 def modern(argv: Sequence[str], aliases: Mapping[str, str], commands: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mats import __version__
 from mats.cli.exits import ExitCode
 from mats.cli.world import World
 from mats.device import DeviceError
@@ -53,16 +54,21 @@ def main(argv: Sequence[str], world: World | None = None) -> int:
 
 
 def _dispatch(argv: tuple[str, ...], world: World) -> int:
+    if argv == ("--version",):
+        world.say(f"mats {__version__}")
+        return ExitCode.OK
     import typer.main
 
     from mats.cli.app import HELPERS, application
-    from mats.cli.arguments import modern
+    from mats.cli.arguments import HELP, modern
 
     probes = world.probes()
     aliases = {alias: probe.name for probe in probes.values() for alias in probe.aliases}
     words = modern(argv, aliases, (*probes, *HELPERS))
-    command = typer.main.get_command(application(world, probes, ("mats", *argv), words[0] if words else ""))
-    code = command.main(args=words, prog_name="mats", standalone_mode=False) or ExitCode.OK
+    invoked = words[0] if words else ""
+    command = typer.main.get_command(application(world, probes, ("mats", *argv), invoked))
+    arguments = [] if invoked in HELP else words
+    code = command.main(args=arguments, prog_name="mats", standalone_mode=False) or ExitCode.OK
     if code not in set(ExitCode):  # typer's code for Ctrl-C outside of a run
         raise KeyboardInterrupt
     return int(code)

@@ -16,7 +16,7 @@ from mats import registry
 from mats.codec import run_from_json
 from mats.model import Verdict
 
-HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray")
+HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray", "pydantic")
 CPU_LIMIT = 0.25
 """Seconds of processor time that help may take, by the project's design."""
 SHARE_LIMIT = 2.5
