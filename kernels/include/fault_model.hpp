@@ -201,7 +201,7 @@ inline void Model::read(const u64* p, u64* out, u32 words) {
     return;
   }
   const u64 offset = reinterpret_cast<u64>(p) - region->base;
-  if (words == 32) {  // the sweeps' batch: eight sectors, nearly always all of them whole
+  if (words == 32 && offset % 256 == 0) {  // the sweeps' batch: eight sectors, nearly always all of them whole
     u32 any = 0;
     for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
     if (!any) {
@@ -226,7 +226,7 @@ inline void Model::write(u64* p, const u64* in, u32 words) {
     return;
   }
   const u64 offset = reinterpret_cast<u64>(p) - region->base;
-  if (words == 32) {
+  if (words == 32 && offset % 256 == 0) {
     u32 any = 0;
     for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
     if (!any) {

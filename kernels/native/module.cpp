@@ -109,6 +109,16 @@ EXPORT long long mats_sim_call(void* model, const char* name, void* const* argum
   return static_cast<long long>(m->bytes_read + m->bytes_written);
 }
 
+// Reads `words` words through the faults, as a copy to the host would: no multiprocessor takes part.
+EXPORT void mats_sim_fetch(void* model, const unsigned long long* from, unsigned long long* out, size_t words) {
+  mats_sim::Model* m = static_cast<mats_sim::Model*>(model);
+  const unsigned* unit = m->unit;
+  m->unit = nullptr;
+  for (size_t done = 0; done < words; done += 32)
+    m->read(from + done, out + done, static_cast<unsigned>(words - done < 32 ? words - done : 32));
+  m->unit = unit;
+}
+
 // channel, bank, row, column of a physical address: for tests and for plans that name a place.
 EXPORT void mats_sim_place(void* model, unsigned long long physical, unsigned long long* out) {
   const mats_sim::Place at = static_cast<mats_sim::Model*>(model)->place(physical);

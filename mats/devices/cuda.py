@@ -76,7 +76,8 @@ class CudaDevice:
         self._lock = threading.Lock()
         self._bases: dict[int, int] = {}
         self._functions: dict[str, Any] = {}
-        self._grids: dict[str, int] = {}
+        self._resident: dict[str, int] = {}
+        self.waves = WAVES
         self._lost = ""
         self._closed = False
         properties = cuda.properties(index)
@@ -129,7 +130,7 @@ class CudaDevice:
         values = _scalars(known, tiles, arguments)
         with self._on_device(f"running the kernel {kernel}"):
             function = self._function(known)
-            grid = max(1, min(tiles, self._grids[kernel]))
+            grid = max(1, min(tiles, self._resident[kernel] * self.waves))
             stream = self._cuda.cupy.cuda.Stream.null
             return self._timed(lambda: function((grid,), (BLOCK,), values, stream=stream))
 
@@ -229,7 +230,7 @@ class CudaDevice:
             module = self._cuda.cupy.RawModule(code=kernel_source(kernel.file), options=OPTIONS, backend="nvrtc")
             function = module.get_function(kernel.name)
             resident = self._cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, BLOCK, 0)
-            self._grids[kernel.name] = max(1, int(resident)) * self._multiprocessors * WAVES
+            self._resident[kernel.name] = max(1, int(resident)) * self._multiprocessors
             self._functions[kernel.name] = function
         return self._functions[kernel.name]
 

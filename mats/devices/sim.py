@@ -199,7 +199,11 @@ class SimDevice:
     def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
         if offset < 0 or size < 0 or offset + size > buffer.size:
             raise DeviceError(f"cannot fetch {size} bytes at offset {offset} of {buffer.size} bytes")
-        return ctypes.string_at(buffer.address + offset, size)
+        start, end = offset // 8 * 8, -(-(offset + size) // 8) * 8
+        words = (ctypes.c_ulonglong * ((end - start) // 8))()
+        library().mats_sim_time(self._model, self._clock)
+        library().mats_sim_fetch(self._model, buffer.address + start, words, len(words))
+        return bytes(words)[offset - start : offset - start + size]
 
     def synchronise(self) -> None:
         """Launches return when they are done: nothing to wait for."""

@@ -1,0 +1,87 @@
+"""Answers from a saved run: what was seen then is judged and shown again; nothing is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from mats.codec import SavedRunError, run_from_json
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState
+from mats.model import Result, Run, TargetInfo
+from mats.probe import UsageError
+from mats.target import Target
+
+
+def open_device(target: Target) -> ReplayDevice:
+    """The first target of the saved run at ``target.argument``. Raises UsageError when the file cannot be read."""
+    path = Path(target.argument)
+    try:
+        run = run_from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not text'}") from error
+    except SavedRunError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if not run.targets:
+        raise UsageError(f"{path} holds no target: it was saved before anything could be opened")
+    if len(run.targets) > 1:
+        names = ", ".join(info.name for info in run.targets)
+        raise UsageError(f"{path} holds several targets ({names}): `mats judge` and `mats report` take the whole run")
+    return ReplayDevice(run, target.name)
+
+
+class ReplayDevice:
+    """Implements :class:`mats.device.Device` and ``recorded``; every call that would touch memory is refused."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self._run = run
+        self._name = name
+
+    def recorded(self, probe: str) -> Result | None:
+        """What ``probe`` saw in the saved run, or None."""
+        for result in self._run.results:
+            if result.probe == probe:
+                return result
+        return None
+
+    def describe(self) -> TargetInfo:
+        info = self._run.targets[0]
+        return dataclasses.replace(info, name=self._name, kind="replay", origin_kind=info.origin_kind or info.kind)
+
+    def memory(self) -> MemoryState:
+        raise self._refused("tell its memory")
+
+    def allocate(self, size: int) -> Buffer:
+        raise self._refused("allocate")
+
+    def free(self, buffer: Buffer) -> None:
+        raise self._refused("free")
+
+    def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
+        raise self._refused(f"launch {kernel}")
+
+    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+        raise self._refused("copy")
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        raise self._refused("fetch")
+
+    def synchronise(self) -> None:
+        raise self._refused("synchronise")
+
+    def conditions(self) -> Conditions:
+        raise self._refused("tell its conditions")
+
+    def holders(self) -> tuple[HeldBy, ...] | str:
+        return ()
+
+    def now(self) -> float:
+        return 0.0
+
+    def wait(self, seconds: float) -> None:
+        raise self._refused("wait")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _refused(self, what: str) -> DeviceError:
+        return DeviceError(f"a saved run cannot {what}: it answers only what was measured then")
