@@ -48,6 +48,9 @@ _FEW_ROWS = 8
 _WRAPPED = 28
 """A column of sentences may be wrapped down to this width; numbers, words and addresses are never wrapped."""
 
+_HEAD = 6
+"""A head is not broken below this width."""
+
 _VERDICT_STYLE = {
     Verdict.PASS: "bold green",
     Verdict.WARN: "bold yellow",
@@ -113,7 +116,7 @@ def _target(console: Console, view: TargetView) -> None:
     if view.stamp:
         _line(console, "", view.stamp, "bold" if view.simulated else "")
     if view.info:
-        _line(console, "", printable(_title(view.info)))
+        _line(console, "", _title(view.info))
     for line in partial_lines(view):
         _line(console, "", line, "bold yellow")
     for result in view.results:
@@ -123,7 +126,7 @@ def _target(console: Console, view: TargetView) -> None:
         for finding in view.findings:
             _finding(console, finding)
         for diagnosis in view.diagnoses:
-            _line(console, "NOTE", printable(f"{diagnosis.title} [{diagnosis.fault}]"), "bold")
+            _line(console, "NOTE", f"{diagnosis.title} [{diagnosis.fault}]", "bold")
             _lines(console, "evidence", diagnosis.evidence)
             _lines(console, "advice", (diagnosis.advice,))
     for result in view.results:
@@ -147,19 +150,19 @@ def _sentences(console: Console, result: Result, several: bool) -> None:
     if several:
         reason = f": {result.reason}" if result.reason else ""
         console.print()
-        text = printable(f"{result.probe}, {duration_text(result.duration.value)}{reason}")
+        text = f"{result.probe}, {duration_text(result.duration.value)}{reason}"
         _line(console, result.verdict.value.upper(), text, _VERDICT_STYLE[result.verdict])
     for note in result.observation.notes:
         if not several:
             console.print()
         for line in note.splitlines():
-            _line(console, "" if several else None, printable(line))
+            _line(console, "" if several else None, line)
 
 
 def _finding(console: Console, finding: Finding) -> None:
     fault = f" [{finding.fault}]" if finding.fault else ""
     style = _SEVERITY_STYLE[finding.severity]
-    _line(console, finding.severity.value.upper(), printable(f"{finding.code} {finding.title}{fault}"), style)
+    _line(console, finding.severity.value.upper(), f"{finding.code} {finding.title}{fault}", style)
     _lines(console, "reading", (against_text(finding),))
     _lines(console, "evidence", finding.evidence)
     _lines(console, "advice", (finding.advice,))
@@ -250,7 +253,7 @@ def _wrapped_head(grid: Grid, index: int) -> str:
     """The head in lines no longer than the cells below it, where its words allow."""
     longest = max(len(row[index]) for row in grid.rows)
     word = max(len(word) for word in grid.heads[index].split(" "))
-    return "\n".join(textwrap.wrap(grid.heads[index], max(longest, word), break_on_hyphens=False))
+    return "\n".join(textwrap.wrap(grid.heads[index], max(longest, word, _HEAD), break_on_hyphens=False))
 
 
 def _fitting(grid: Grid, width: int) -> list[int]:
@@ -284,10 +287,10 @@ def _not_seen(console: Console, view: TargetView) -> None:
 def _footer(console: Console, run: Run) -> None:
     console.print()
     for note in run.notes:
-        _line(console, None, printable(note))
+        _line(console, None, note)
     host = run.host
     memory = reading_text(host.memory_total)
-    _line(console, None, printable(f"{run.tool} on {host.name} ({host.system}, {host.processor}, memory {memory})"))
+    _line(console, None, f"{run.tool} on {host.name} ({host.system}, {host.processor}, memory {memory})")
     _line(console, None, f"started {time_text(run.started)}, took {duration_text(run.duration.value)}")
 
 
@@ -305,7 +308,7 @@ def _note(console: Console, text: str) -> None:
 def _lines(console: Console, label: str, texts: Iterable[str]) -> None:
     for text in texts:
         if text:
-            _line(console, label, printable(text), label_style="dim", indent=2)
+            _line(console, label, text, label_style="dim", indent=2)
             label = ""
 
 
@@ -323,6 +326,7 @@ def _line(
     from rich.padding import Padding
     from rich.text import Text
 
+    text = printable(text)
     if label is None:
         lines = Text(text, style=style).wrap(console, console.width - hang)
         for number, line in enumerate(lines):

@@ -50,7 +50,7 @@ def _add_suite(root: ET.Element, view: TargetView, run: Run, fail_on: Severity) 
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(view, run):
-        ET.SubElement(properties, "property", name=name, value=printable(value))
+        ET.SubElement(properties, "property", name=printable(name), value=printable(value))
     if not view.results:
         case = _case(suite, f"mats.{view.name}", "every probe", 0)
         _skip(case, view.sentence)
