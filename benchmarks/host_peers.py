@@ -97,19 +97,27 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}:/usr/sbin")
 
 
-def mats_command(setting: Setting) -> list[str]:
-    return split(f"mats stress --target=host --size={setting.size // MIB} --duration={setting.seconds} --json")
+def mats_command(setting: Setting, tests: str = "default") -> list[str]:
+    size, seconds = setting.size // MIB, setting.seconds
+    return split(f"mats stress --target host --size {size} --duration {seconds} --tests {tests} --json")
 
 
 def mats_amount(output: str, _setting: Setting) -> float:
     """The lesser of what was written and what was verified, from the saved run."""
-    measurements = json.loads(output)["results"][0]["observation"]["measurements"]
+    run, _ = json.JSONDecoder().raw_decode(output)
+    measurements = run["results"][0]["observation"]["measurements"]
     readings = {one["name"]: one["reading"] for one in measurements}
     return min(float(readings[name]["value"]) for name in ("memory.bytes_written", "memory.bytes_verified"))
 
 
 TOOLS = (
-    Tool("mats", mats_command, mats_amount, "the lesser of bytes written and bytes verified"),
+    Tool("mats", mats_command, mats_amount, "all default tests; the lesser of bytes written and bytes verified"),
+    Tool(
+        "mats rotated_address",
+        lambda s: mats_command(s, "rotated_address"),
+        mats_amount,
+        "one pattern, new for each pass, as stressapptest does; counted as above",
+    ),
     Tool(
         "stressapptest -W",
         lambda s: split(f"stressapptest -W -s {s.seconds} -M {s.size // MIB} -m {s.threads}"),
@@ -157,14 +165,15 @@ def run_tool(tool: Tool, setting: Setting) -> Sample:
     environment = os.environ | dict(tool.environment)
     program, *words = tool.command(setting)
     command = [find_program(program) or program, *words]
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         started = time.monotonic()
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
-        text = output.read()
+        errors.seek(0)
+        text = output.read() + errors.read()
     if process.returncode != 0:
         raise ValueError(f"it ended with {process.returncode}: {text.strip().splitlines()[-1:]}")
     return Sample(tool.count(text, setting), wall, usage.ru_utime + usage.ru_stime)
