@@ -88,7 +88,7 @@ def _errors(outcome: Outcome, contradictory: bool) -> list[Measurement]:
     tester = outcome.tester
     verified = tester.ledger.verified * 8 + outcome.earlier.verified
     errors = tester.ledger.failed + outcome.earlier.errors
-    aliased = tester.ledger.failed_by_test["page_ids"]
+    aliased = _aliased(tester)
     nothing = Absent(AbsenceKind.NOT_TESTED, "nothing was verified before the test ended")
     damaged = Absent(AbsenceKind.UNREADABLE, "the tester's own counters contradict each other")
     counted: Reading = damaged if contradictory else Quantity(errors, Unit.COUNT) if verified else nothing
@@ -98,7 +98,7 @@ def _errors(outcome: Outcome, contradictory: bool) -> list[Measurement]:
         Measurement("memory.self_test", outcome.flips_missed, method="planted errors that were not reported"),
     ]
     if "page_ids" in tester.accounts and tester.accounts["page_ids"].passes and not contradictory:
-        found.append(_count("memory.aliased_pages", aliased, "4 KiB pages that answered with another page's id"))
+        found.append(_count("memory.aliased_pages", aliased, "4 KiB pages recorded that answered with another page's id"))
     else:
         found.append(Measurement("memory.aliased_pages", Absent(AbsenceKind.NOT_TESTED, "page_ids did not complete")))
     bound: Reading = nothing
@@ -110,6 +110,13 @@ def _errors(outcome: Outcome, contradictory: bool) -> list[Measurement]:
         Measurement("memory.error_bound", bound, statistic="95 % upper bound of errors per byte verified")
     )
     return found
+
+
+def _aliased(tester: Tester) -> int:
+    """4 KiB pages that answered with the id of another one. One id for all is a dead line, not an alias."""
+    records = [record for record in tester.ledger.records if record.test == "page_ids" and record.origin is not None]
+    ids = {record.origin for record in records if record.origin is not None and record.origin % 512 == 0}
+    return len({record.word for record in records if record.origin in ids}) if len(ids) > 1 else 0
 
 
 def _amounts(outcome: Outcome) -> list[Measurement]:

@@ -4,6 +4,7 @@
 #ifndef MATS_FAULT_MODEL_HPP
 #define MATS_FAULT_MODEL_HPP
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -66,7 +67,16 @@ class Model {
   u64 bytes_read = 0, bytes_written = 0;
   double now = 0;  // simulated seconds
 
-  explicit Model(u64 seed) : state_(seed * 2 + 1) {}
+  Model(const Geometry& shape, const Fault* given, unsigned count, u64 seed)
+      : geometry(shape), faults(given, given + count), state_(seed * 2 + 1) {
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      const u32 kind = 1u << faults[i].kind, bit = 1u << i;
+      if (kind & READ_KINDS) on_read_ |= bit;
+      if (kind & WRITE_KINDS) on_write_ |= bit;
+      if (kind & RARE_KINDS && faults[i].probability < 0.1) rare_ |= bit;
+      left_.push_back(faults[i].probability < 1.0 ? draw(faults[i].probability) : 0);
+    }
+  }
 
   // A chunk of memory at host address `base`. `pages` holds two numbers for each of its 2 MiB pages: its slot (which
   // page of the simulated card it is: sector and word numbers count from there) and its physical page number.
@@ -120,6 +130,27 @@ class Model {
     u64 id(u64 sector) const { return slots[sector * 32 / PAGE] * (PAGE / 32) + sector % (PAGE / 32); }
   };
 
+  static constexpr u32 READ_KINDS = 1u << STUCK_BITS | 1u << FLIP_BITS | 1u << RANDOM_LANE | 1u << INVERT_LANE |
+                                    1u << CONSTANT_WORDS | 1u << ALIAS | 1u << WRONG_ROW | 1u << DECAY |
+                                    1u << DAMAGED | 1u << CORE;
+  static constexpr u32 WRITE_KINDS = 1u << ALIAS | 1u << LOST_WRITE | 1u << DECAY | 1u << COUPLE | 1u << UPSET;
+  static constexpr u32 RARE_KINDS = 1u << FLIP_BITS | 1u << RANDOM_LANE | 1u << WRONG_ROW | 1u << LOST_WRITE | 1u << CORE;
+  u32 on_read_ = 0, on_write_ = 0, rare_ = 0;  // bit masks over `faults`
+  std::vector<u64> left_;                      // per fault: chances until its next event
+
+  // True when none of the faults `any` acts on the next eight sectors, `affected` of each; counts their chances.
+  bool passes(u32 any, const u32* affected) {
+    if (!any) return true;
+    if (any & ~rare_) return false;
+    for (u32 i = 0; any >> i; ++i)
+      if (any >> i & 1 && left_[i] < 8) return false;
+    for (u32 i = 0; any >> i; ++i) {
+      if (!(any >> i & 1) || (faults[i].kind == CORE && !(unit && *unit == faults[i].value))) continue;
+      for (u32 s = 0; s < 8; ++s) left_[i] -= affected[s] >> i & 1;
+    }
+    return true;
+  }
+
   std::vector<Region> regions_;
   std::vector<char*> storage_;  // by slot: where a page's data are, null while not allocated
   u64 state_;
@@ -133,7 +164,18 @@ class Model {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
   }
-  bool chance(double p) { return p >= 1.0 || static_cast<double>(random() >> 11) * 0x1p-53 < p; }
+  // Events of a fault come after geometrically distributed numbers of chances, drawn ahead: most accesses only count.
+  bool chance(std::size_t fault) {
+    if (faults[fault].probability >= 1.0) return true;
+    if (left_[fault]-- > 0) return false;
+    left_[fault] = draw(faults[fault].probability);
+    return true;
+  }
+  u64 draw(double p) {
+    if (p <= 0) return 1ull << 62;
+    const double u = (static_cast<double>(random() >> 11) + 1) * 0x1p-53;
+    return static_cast<u64>(std::log(u) / std::log1p(-p));
+  }
 
   static u64 key(const Place& at) { return (at.channel << 48) ^ (at.bank << 40) ^ at.row; }
 
@@ -203,8 +245,9 @@ inline void Model::read(const u64* p, u64* out, u32 words) {
   const u64 offset = reinterpret_cast<u64>(p) - region->base;
   if (words == 32 && offset % 256 == 0) {  // the sweeps' batch: eight sectors, nearly always all of them whole
     u32 any = 0;
-    for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
-    if (!any) {
+    const u32* affected = &region->affected[offset / 32];
+    for (u32 s = 0; s < 8; ++s) any |= affected[s];
+    if (passes(any & on_read_, affected)) {
       std::memcpy(out, p, 256);
       return;
     }
@@ -228,8 +271,9 @@ inline void Model::write(u64* p, const u64* in, u32 words) {
   const u64 offset = reinterpret_cast<u64>(p) - region->base;
   if (words == 32 && offset % 256 == 0) {
     u32 any = 0;
-    for (u32 s = 0; s < 8; ++s) any |= region->affected[offset / 32 + s];
-    if (!any) {
+    const u32* affected = &region->affected[offset / 32];
+    for (u32 s = 0; s < 8; ++s) any |= affected[s];
+    if (passes(any & on_write_, affected)) {
       std::memcpy(p, in, 256);
       return;
     }
@@ -244,7 +288,7 @@ inline void Model::write(u64* p, const u64* in, u32 words) {
 }
 
 inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64* out, u32 first, u32 words) {
-  const u32 affected = region.affected[sector];
+  const u32 affected = region.affected[sector] & on_read_;
   if (!affected) {
     std::memcpy(out, from, 8ull * words);
     return;
@@ -265,19 +309,19 @@ inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64*
     const Fault& f = faults[i];
     switch (f.kind) {
       case FLIP_BITS:
-        if (chance(f.probability)) out[random() % words] ^= f.mask;
+        if (chance(i)) out[random() % words] ^= f.mask;
         break;
       case CORE:
-        if (unit && *unit == f.value && chance(f.probability)) out[random() % words] ^= 1ull << (random() & 63);
+        if (unit && *unit == f.value && chance(i)) out[random() % words] ^= 1ull << (random() & 63);
         break;
       case WRONG_ROW:
-        if (chance(f.probability)) {
+        if (chance(i)) {
           const u64 other = random() % (region.size / 32);
           std::memcpy(out, reinterpret_cast<const u64*>(region.base + other * 32) + first, 8ull * words);
         }
         break;
       case RANDOM_LANE:
-        if (chance(f.probability))
+        if (chance(i))
           for (u32 w = 0; w < words; ++w) out[w] = (out[w] & ~f.mask) | (random() & f.mask);
         break;
       default:
@@ -286,7 +330,7 @@ inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64*
     for (u32 w = 0; w < words; ++w) {
       if (f.word != ~0ull && f.word != first + w) continue;
       if (f.kind == STUCK_BITS) out[w] = (out[w] & ~f.mask) | (f.value & f.mask);
-      if (f.kind == INVERT_LANE && chance(f.probability)) out[w] ^= f.mask;
+      if (f.kind == INVERT_LANE && chance(i)) out[w] ^= f.mask;
       if (f.kind == CONSTANT_WORDS) out[w] = f.value;
       if (f.kind == DAMAGED) {
         u64 z = (id * 4 + first + w + f.value) * 0x9E3779B97F4A7C15ull;
@@ -299,7 +343,7 @@ inline void Model::read_sector(Region& region, u64 sector, const u64* from, u64*
 }
 
 inline void Model::write_sector(Region& region, u64 sector, u64* to, const u64* in, u32 first, u32 words) {
-  const u32 affected = region.affected[sector];
+  const u32 affected = region.affected[sector] & on_write_;
   if (!affected) {
     std::memcpy(to, in, 8ull * words);
     return;
@@ -313,7 +357,7 @@ inline void Model::write_sector(Region& region, u64 sector, u64* to, const u64* 
   for (std::size_t i = 0; affected >> i; ++i) {
     if (!(affected >> i & 1)) continue;
     const Fault& f = faults[i];
-    if (f.kind == LOST_WRITE && chance(f.probability)) lost = true;
+    if (f.kind == LOST_WRITE && chance(i)) lost = true;
     if (f.kind == DECAY) written_[id] = now;
     if (f.kind == UPSET && ++write_count_[id] == f.threshold) upset = f.mask;
   }

@@ -82,10 +82,7 @@ EXPORT void mats_host_free(void* p, size_t size) { munmap(p, size); }
 
 EXPORT void* mats_sim_create(const mats_sim::Geometry* geometry, const mats_sim::Fault* faults, unsigned count,
                              unsigned long long seed) {
-  mats_sim::Model* model = new mats_sim::Model(seed);
-  model->geometry = *geometry;
-  model->faults.assign(faults, faults + count);
-  return model;
+  return new mats_sim::Model(*geometry, faults, count, seed);
 }
 
 EXPORT void mats_sim_destroy(void* model) { delete static_cast<mats_sim::Model*>(model); }

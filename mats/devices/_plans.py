@@ -275,14 +275,7 @@ def _faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
 
 def _cell_array_faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
     if name == "coupling":
-        words = at.capacity // 8
-        return tuple(
-            SimFault(
-                "couple", at.bit(), at.random.randrange(words), threshold=at.random.randrange(2),
-                sector=at.sector(), word=at.random.randrange(4),
-            )
-            for _ in range(4)
-        )
+        return tuple(_coupled(at) for _ in range(6))
     if name == "row_disturb":
         return (SimFault("disturb", threshold=1000, channel=at.channel()),)
     place = at.place()
@@ -302,6 +295,14 @@ def _cell_array_faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
     if name == "fake_capacity":
         return (SimFault("alias", value=at.capacity // 2),)
     return ()
+
+
+def _coupled(at: _Seeded) -> SimFault:
+    """An aggressor and a victim behind it: an ascending write of everything repairs what the aggressor did."""
+    aggressor = at.random.randrange(at.capacity // 64)
+    victim = at.random.randrange(aggressor * 4 + 1024, at.capacity // 8)
+    bit = at.bit()
+    return SimFault("couple", bit, victim, threshold=at.random.randrange(2), sector=aggressor, word=at.random.randrange(4))
 
 
 _PLAN_KEYS = {"name", "summary", "geometry", "capacity_mib", "peak_gbps", "seed", "slow_after", "slow_factor", "spilled",
