@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import itertools
 import json
 import math
 import types
@@ -22,10 +23,12 @@ from typing import Any, NoReturn, TypeVar
 from mats.model import SCHEMA_VERSION, Run
 
 T = TypeVar("T")
-_Reader = Callable[[object, str], Any]
+_Reader = Callable[[object], Any]
 
 _LINE = 120
 """A list or object that fits on a line of this length stays on one line, so that a table's row is a line."""
+
+_LONG = ("rows", "samples")
 
 _NAMES = {
     dict: "an object",
@@ -77,30 +80,51 @@ def run_from_json(text: str) -> Run:
 
 def to_data(value: object) -> Any:
     """Dictionaries, lists and plain values of any value of the model; what :func:`from_data` reads."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, str | int) or value is None:
+    kind: Any = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
         return value
-    if isinstance(value, float):
+    if kind is float:
+        assert isinstance(value, float)
         if not math.isfinite(value):
             raise ValueError(f"{value!r} cannot be saved: a number is finite or absent with a reason")
         return value
     if isinstance(value, tuple | list):
         return [to_data(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str | int | float):  # of a library's own type, such as NumPy's float64
+        return to_data(_plain(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_data(getattr(value, name)) for name in _field_names(type(value))}
-    raise TypeError(f"{type(value).__name__} is not part of a run")
+        return {name: to_data(getattr(value, name)) for name in _field_names(kind)}
+    raise TypeError(f"{kind.__name__} is not part of a run")
 
 
-def from_data(kind: type[T], data: object, where: str = "") -> T:
+def _plain(value: str | int | float) -> str | int | float:
+    return str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value)
+
+
+def from_data(kind: type[T], data: object) -> T:
     """A value of the model, e.g. ``from_data(Result, data)``, from what :func:`to_data` gave.
 
-    ``where`` is the path of ``data`` within its file, used in messages. Raises :class:`SavedRunError`.
+    Raises :class:`SavedRunError`.
     """
     annotation: Any = kind
-    value = _reader(annotation)(data, where)
+    try:
+        value = _reader(annotation)(data)
+    except _Damage as damage:
+        where = "".join(reversed(damage.path)).removeprefix(".") or "its top level"
+        raise SavedRunError(f"this saved run is damaged: {where} {damage.problem}.") from None
     assert isinstance(value, kind)
     return value
+
+
+class _Damage(Exception):
+    """What is wrong within the data; ``path`` grows outwards while it is raised."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path: list[str] = []
 
 
 def _check_version(data: object) -> None:
@@ -122,13 +146,20 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _laid_out(data: Any, margin: str) -> str:
     """``data`` as JSON, broken over several lines only where it does not fit on one."""
+    inner = margin + " "
     if isinstance(data, dict):
-        inner = margin + " "
-        return _bracketed((f"{json.dumps(key)}: {_laid_out(item, inner)}" for key, item in data.items()), "{}", margin)
+        parts = ((key, _rows(item, inner) if key in _LONG else _laid_out(item, inner)) for key, item in data.items())
+        return _bracketed((f"{json.dumps(key)}: {text}" for key, text in parts), "{}", margin)
     if isinstance(data, list):
-        inner = margin + " "
         return _bracketed((_laid_out(item, inner) for item in data), "[]", margin)
     return json.dumps(data)
+
+
+def _rows(items: Any, margin: str) -> str:
+    """A list with each item on one line, however long; the bulk of a file is written by the json module's C code."""
+    if not any(isinstance(item, list | dict) for item in items):
+        return json.dumps(items)
+    return _bracketed((json.dumps(item) for item in items), "[]", margin)
 
 
 def _bracketed(items: Iterable[str], brackets: str, margin: str) -> str:
@@ -143,10 +174,6 @@ def _bracketed(items: Iterable[str], brackets: str, margin: str) -> str:
 @functools.cache
 def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _fail(where: str, problem: str) -> NoReturn:
-    raise SavedRunError(f"this saved run is damaged: {where or 'its top level'} {problem}.")
 
 
 def _shown(data: object) -> str:
@@ -183,53 +210,58 @@ def _reader(annotation: Any) -> _Reader:
 def _plain_reader(kind: type) -> _Reader:
     accepted = (int, float) if kind is float else (kind,)
 
-    def read(data: object, where: str) -> object:
+    def read(data: object) -> object:
         if type(data) not in accepted:
-            _fail(where, f"is {_kind_of(data)} where {_NAMES[kind]} belongs")
-        if isinstance(data, float) and not math.isfinite(data):
-            _fail(where, "is too large a number")
-        return data
+            raise _Damage(f"is {_kind_of(data)} where {_NAMES[kind]} belongs")
+        return _finite(data) if isinstance(data, float) else data
 
     return read
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise _Damage("is too large a number")
+    return number
 
 
 def _enum_reader(kind: type[enum.Enum]) -> _Reader:
     members = {member.value: member for member in kind}
 
-    def read(data: object, where: str) -> object:
+    def read(data: object) -> object:
         member = members.get(data) if isinstance(data, str) else None
         if member is None:
-            _fail(where, f"is {_shown(data)}, which is none of {', '.join(members)}")
+            raise _Damage(f"is {_shown(data)}, which is none of {', '.join(members)}")
         return member
 
     return read
 
 
 def _tuple_reader(arguments: tuple[Any, ...]) -> _Reader:
-    def as_list(data: object, where: str) -> list[object]:
-        if not isinstance(data, list):
-            _fail(where, f"is {_kind_of(data)} where a list belongs")
-        return data
-
+    """Reads a list of any length (``tuple[X, ...]``) or one with a reader for each entry."""
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         item = _reader(arguments[0])
+        return lambda data: _items(data, itertools.repeat(item))
+    readers = tuple(_reader(argument) for argument in arguments)
 
-        def read(data: object, where: str) -> object:
-            return tuple(item(value, f"{where}[{index}]") for index, value in enumerate(as_list(data, where)))
+    def read(data: object) -> object:
+        if isinstance(data, list) and len(data) != len(readers):
+            raise _Damage(f"has {len(data)} entries where {len(readers)} belong")
+        return _items(data, readers)
 
-        return read
+    return read
 
-    items = tuple(_reader(argument) for argument in arguments)
 
-    def read_fixed(data: object, where: str) -> object:
-        values = as_list(data, where)
-        if len(values) != len(items):
-            _fail(where, f"has {len(values)} entries where {len(items)} belong")
-        return tuple(
-            item(value, f"{where}[{index}]") for index, (item, value) in enumerate(zip(items, values, strict=True))
-        )
-
-    return read_fixed
+def _items(data: object, readers: Iterable[_Reader]) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise _Damage(f"is {_kind_of(data)} where a list belongs")
+    values: list[Any] = []
+    try:
+        for item, reader in zip(data, readers, strict=False):
+            values.append(reader(item))  # their count is the index of what is wrong
+    except _Damage as damage:
+        damage.path.append(f"[{len(values)}]")
+        raise
+    return tuple(values)
 
 
 def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
@@ -238,23 +270,24 @@ def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
     enums: list[Any] = [
         argument for argument in arguments if isinstance(argument, type) and issubclass(argument, enum.Enum)
     ]
-    plain = tuple(argument for argument in arguments if argument in (str, bool, int, float))
-    finite = _plain_reader(float)
+    plain = frozenset(argument for argument in arguments if argument in (str, bool, int, float))
     kinds = [(_required_names(kind), _reader(kind)) for kind in objects]
-    choices = [_NAMES[kind] for kind in plain] + ["{" + ", ".join(_field_names(kind)) + "}" for kind in objects]
+    of_enum = _reader(enums[0]) if enums else None
+    choices = [_NAMES[kind] for kind in arguments if kind in plain]
+    choices += ["{" + ", ".join(_field_names(kind)) + "}" for kind in objects]
 
-    def read(data: object, where: str) -> object:
+    def read(data: object) -> object:
+        if type(data) in plain:
+            return _finite(data) if isinstance(data, float) else data
         if isinstance(data, dict):
             for required, reader in kinds:
                 if required <= data.keys():
-                    return reader(data, where)
+                    return reader(data)
         elif data is None and type(None) in arguments:
             return None
-        elif type(data) in plain:
-            return finite(data, where) if isinstance(data, float) else data
-        elif enums and isinstance(data, str):
-            return _reader(enums[0])(data, where)
-        _fail(where, f"is {_shown(data)} where {' or '.join(choices) or 'another value'} belongs")
+        elif of_enum and isinstance(data, str):
+            return of_enum(data)
+        raise _Damage(f"is {_shown(data)} where {' or '.join(choices) or 'another value'} belongs")
 
     return read
 
@@ -272,17 +305,24 @@ def _dataclass_reader(kind: Any) -> _Reader:
     readers: Mapping[str, _Reader] = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
     required = _required_names(kind)
 
-    def read(data: object, where: str) -> object:
+    def read(data: object) -> object:
         if not isinstance(data, dict):
-            _fail(where, f"is {_kind_of(data)} where an object belongs")
+            raise _Damage(f"is {_kind_of(data)} where an object belongs")
         missing = sorted(required - data.keys())
         if missing:
-            _fail(where, f"lacks {', '.join(missing)}")
-        prefix = f"{where}." if where else ""
-        values = {name: reader(data[name], prefix + name) for name, reader in readers.items() if name in data}
+            raise _Damage(f"lacks {', '.join(missing)}")
+        values: dict[str, Any] = {}
+        name = ""
+        try:
+            for name, reader in readers.items():
+                if name in data:
+                    values[name] = reader(data[name])
+        except _Damage as damage:
+            damage.path.append(f".{name}")
+            raise
         try:
             return kind(**values)
         except (TypeError, ValueError, OverflowError) as error:
-            _fail(where, f"does not hold together ({error})")
+            raise _Damage(f"does not hold together ({error})") from None
 
     return read

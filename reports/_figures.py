@@ -180,7 +180,10 @@ def _conditions(table: Table) -> Iterator[Figure]:
         if grid is None:
             caption += " Its table stands with the first plot of the conditions."
         axis = names[0].replace("_", " ") if len(names) == 1 else "clock" if unit is Unit.HERTZ else "reading"
-        layout = {"xaxis": _axis("time", "s"), "yaxis": _axis(axis, scale.unit), "showlegend": len(names) > 1}
+        heights = _axis(axis, scale.unit)
+        if unit is Unit.COUNT:
+            heights |= {"rangemode": "tozero", "tickformat": ",d"}
+        layout = {"xaxis": _axis("time", "s"), "yaxis": heights, "showlegend": len(names) > 1}
         title = titles.get(unit) or f"{names[0].replace('_', ' ').capitalize()} over time"
         yield Figure(f"conditions-{unit.name.lower()}", title, caption, data, layout, grid)
         grid = None  # one table has the ranges of all of them

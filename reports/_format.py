@@ -108,6 +108,8 @@ def number_text(value: int | float, scale: Scale) -> str:
         while abs(float(text)) >= 100 and decimals < 12:
             decimals += 1
             text = f"{number:.{decimals}f}"
+        if abs(float(text)) >= 100:  # nearer to all than these digits can say
+            text = "-99.999999999" if value < 0 else "99.999999999"
     return text
 
 

@@ -226,11 +226,12 @@ def _grid(console: Console, grid: Grid) -> None:
 
     kept = _fitting(grid, console.width)
     table = RichTable(box=None, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for index in kept:
+    heads = {index: _wrapped_head(grid, index) for index in kept}
+    height = max(head.count("\n") for head in heads.values())
+    for index, head in heads.items():
         table.add_column(
-            _wrapped_head(grid, index),
+            "\n" * (height - head.count("\n")) + head,
             justify="right" if grid.numeric[index] else "left",
-            vertical="bottom",
             no_wrap=not _is_prose(grid, index),
             overflow="fold",
         )
