@@ -22,8 +22,8 @@ from .example_runs import (
     host_target,
     result,
     run,
-    sweeps_table,
 )
+from .example_tables import sweeps_table
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
