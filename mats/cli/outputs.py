@@ -14,7 +14,7 @@ from mats.cli.options import Values
 from mats.cli.progress import crash_sentence
 from mats.cli.world import World
 from mats.codec import SavedRunError, run_from_json, run_to_json
-from mats.model import Column, Run, Table
+from mats.model import Column, Observation, Run, Table
 from mats.probe import Option, OptionKind, Probe, UsageError
 from mats.registry import report_module
 from mats.saving import replace_file
@@ -159,14 +159,16 @@ def joined(tables: Sequence[tuple[str, Table]]) -> Table:
 
 
 def _write_table(file: TableFile, run: Run) -> list[str]:
+    results = [result for result in run.results if result.probe == file.probe]
     tables = [
         (result.target, table)
-        for result in run.results
-        if result.probe == file.probe
+        for result in results
         for table in result.observation.tables
         if table.name == file.option.writes
     ]
     if not tables:
+        if all(result.observation == Observation() for result in results):  # why nothing was seen is said anyway
+            return []
         return [f"{file.path} was not written: {file.probe} gave no table {file.option.writes}"]
     try:
         replace_file(file.path, report_module("_csv").table_to_csv(joined(tables)))
