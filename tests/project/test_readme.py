@@ -28,7 +28,8 @@ def probe_table(probes: Mapping[str, Probe]) -> str:
     """The README's table, from the probes' own words."""
     rows = ["| command | question | targets | limits |", "| --- | --- | --- | --- |"]
     for probe in probes.values():
-        limits = ", ".join(limit.code for limit in probe.limits)
+        codes = [limit.code for limit in probe.limits]
+        limits = f"{len(codes)}: {codes[0]} to {codes[-1]}" if codes else "none"
         rows.append(f"| `mats {probe.name}` | {probe.question} | {', '.join(probe.kinds)} | {limits} |")
     return "\n".join(rows) + "\n"
 

@@ -98,7 +98,7 @@ def test_modules_and_public_functions_say_what_they_give(root: Path, project_fil
             f"{name}:{node.name}"
             for node in tree.body
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and not node.name.startswith("_")
+            and not any(part.startswith("_") for part in (node.name, Path(name).name))
             and ast.get_docstring(node) is None
         ]
 
