@@ -123,7 +123,8 @@ def quantity_text(quantity: Quantity, beside: Quantity | None = None) -> str:
     scale = scale_for(quantity.unit, (quantity.value,))
     if beside is not None and quantity.value:
         other = scale_for(beside.unit, (beside.value,))
-        scale = Scale(other.unit, other.divisor, _decimals(abs(quantity.value) / other.divisor))
+        whole = other.divisor == 1 and float(quantity.value).is_integer()
+        scale = Scale(other.unit, other.divisor, 0 if whole else _decimals(abs(quantity.value) / other.divisor))
     text = number_text(quantity.value, scale)
     return f"{text} {scale.unit}" if scale.unit else text
 

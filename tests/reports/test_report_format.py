@@ -113,6 +113,12 @@ def test_a_finding_names_reading_and_bound_in_one_prefix() -> None:
     assert text == "memory.wait 3 s, in order is at most 0.2500 s"
 
 
+def test_whole_multiples_are_written_whole_on_both_sides_of_a_bound() -> None:
+    reading, bound = Quantity(2.0, Unit.RATIO), Quantity(4.0, Unit.RATIO)
+
+    assert (quantity_text(reading), quantity_text(bound, reading)) == ("2", "4")
+
+
 @pytest.mark.parametrize(
     ("statistic", "samples", "text"),
     [
