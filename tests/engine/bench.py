@@ -1,0 +1,63 @@
+"""A bench to run probes on planned devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mats.cli.world import WallClock
+from mats.device import Device
+from mats.model import Run, Verdict
+from mats.probe import Probe
+from mats.runner import Outside, Plan, run
+from mats.slot import Stop, Task, Terms
+from mats.target import Target
+
+from .fakes import (
+    HOST,
+    FakeDevice,
+    Listening,
+)
+
+HOST_TARGET = Target("host")
+
+
+class Bench:
+    """Runs probes on planned devices and keeps what was saved and heard."""
+
+    def __init__(self) -> None:
+        self.saved: list[Run] = []
+        self.listener = Listening()
+        self.devices: dict[str, FakeDevice | Exception] = {"host": FakeDevice()}
+        self.stop = Stop()
+        self.save: Callable[[Run], None] = self.saved.append
+
+    def __call__(
+        self,
+        probes: Sequence[Probe],
+        targets: Sequence[Target] = (HOST_TARGET,),
+        terms: Terms | None = None,
+        *,
+        grace: float = 5.0,
+        asked: bool = True,
+        options: dict[str, object] | None = None,
+    ) -> Run:
+        tasks = tuple(Task(item, options or {}, asked) for item in probes)
+        plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace)
+        outside = Outside(self._open, WallClock(), HOST, self.listener, lambda saved: self.save(saved))
+        return run(plan, outside, self.stop)
+
+    def _open(self, target: Target) -> Device:
+        device = self.devices[target.name]
+        if isinstance(device, Exception):
+            raise device
+        return device
+
+    @property
+    def device(self) -> FakeDevice:
+        device = self.devices["host"]
+        assert isinstance(device, FakeDevice)
+        return device
+
+
+def verdicts(finished: Run) -> dict[tuple[str, str], Verdict]:
+    return {(result.target, result.probe): result.verdict for result in finished.results}
