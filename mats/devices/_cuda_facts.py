@@ -18,6 +18,17 @@ from mats.sources import nvml as source
 Nvml = Any
 """The nvml module, or absent with the reason."""
 KILOHERTZ = 1e3
+COUNTERS = (
+    "ecc.corrected",
+    "ecc.uncorrected",
+    "remap.correctable",
+    "remap.uncorrectable",
+    "remap.pending",
+    "remap.failed",
+    "throttle.power",
+    "throttle.thermal",
+)
+"""What a GPU counts, in the order it is read; throttling in seconds."""
 _PCI = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?")
 
 
@@ -131,9 +142,11 @@ def same_pci(wanted: str, address: str) -> bool:
 def read_conditions(gpu: source.Gpu | Absent, ecc_by_cuda: bool) -> Conditions:
     """The passive state now. Whether ECC is on is also known to CUDA, where NVML cannot say."""
     if isinstance(gpu, Absent):
-        return Conditions(gpu, gpu, gpu, gpu, gpu, "on" if ecc_by_cuda else "off")
+        counters = tuple((name, gpu) for name in COUNTERS)
+        return Conditions(gpu, gpu, gpu, gpu, gpu, "on" if ecc_by_cuda else "off", counters)
     clocks, ecc, remap = source.read_clocks(gpu), source.read_ecc(gpu), source.read_remap(gpu)
     enabled = ecc_by_cuda if isinstance(ecc.enabled, Absent) else ecc.enabled
+    counts = (ecc.corrected, ecc.uncorrected, remap.correctable, remap.uncorrectable, remap.pending, remap.failed)
     return Conditions(
         temperature=source.read_temperature(gpu),
         core_clock=clocks.core,
@@ -141,15 +154,7 @@ def read_conditions(gpu: source.Gpu | Absent, ecc_by_cuda: bool) -> Conditions:
         power=source.read_power(gpu),
         performance_state=source.read_performance_state(gpu),
         ecc="on" if enabled else "off",
-        counters=(
-            ("ecc.corrected", ecc.corrected),
-            ("ecc.uncorrected", ecc.uncorrected),
-            ("remap.correctable", remap.correctable),
-            ("remap.uncorrectable", remap.uncorrectable),
-            ("remap.pending", remap.pending),
-            ("remap.failed", remap.failed),
-            *((f"throttle.{cause}", held) for cause, held in clocks.held),
-        ),
+        counters=tuple(zip(COUNTERS, (*counts, *(held for _, held in clocks.held)), strict=True)),
     )
 
 

@@ -7,6 +7,7 @@ import ctypes
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from mats.device import DeviceError
 from mats.devices._cuda_errors import classify, unusable
 
 UUID_BYTES = 16
+COMPILING = threading.Lock()
+"""Held while a kernel is compiled: CuPy loads the compiler with the first one, and not safely from several threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, MemoryState
 from mats.devices import _cuda_facts as facts
-from mats.devices._cuda_runtime import Cuda, load
+from mats.devices._cuda_runtime import COMPILING, Cuda, load
 from mats.kernel import Kernel, bind, kernel_source, kernels
 from mats.model import Absent, TargetInfo
 from mats.sources import nvml as nvml_source
@@ -227,9 +227,11 @@ class CudaDevice:
     def _function(self, kernel: Kernel) -> Any:
         """The compiled kernel; CuPy keeps it by source and architecture, also from one run to the next."""
         if kernel.name not in self._functions:
-            module = self._cuda.cupy.RawModule(code=kernel_source(kernel.file), options=OPTIONS, backend="nvrtc")
-            function = module.get_function(kernel.name)
-            resident = self._cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, BLOCK, 0)
+            with COMPILING:
+                module = self._cuda.cupy.RawModule(code=kernel_source(kernel.file), options=OPTIONS, backend="nvrtc")
+                function = module.get_function(kernel.name)
+                compiled = function.kernel
+            resident = self._cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(compiled.ptr, BLOCK, 0)
             self._resident[kernel.name] = max(1, int(resident)) * self._multiprocessors
             self._functions[kernel.name] = function
         return self._functions[kernel.name]

@@ -1,7 +1,5 @@
 """The whole way to a GPU, executed without one: real CuPy on the fake driver of ``tests/fake_cuda``, each suite in a
 process of its own, so that no other test sees a GPU that is not there.
-
-A machine that cannot build the fake driver, or has a real one, skips these tests and says why.
 """
 
 from __future__ import annotations
@@ -10,40 +8,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-FAKE = ROOT / "tests" / "fake_cuda"
+from .on_fake import HERE, REAL_DRIVER, folder, on_fake
+
+__all__ = ["folder"]
 SUITES = sorted(path.name for path in HERE.glob("suite_*.py"))
-CANNOT_BUILD = 77
-LIMIT_S = 600
-REAL_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu")
-
-
-@pytest.fixture(scope="module")
-def folder() -> str:
-    """Where the fake driver lies, built if it is not there yet."""
-    real = [path for path in REAL_DRIVER if Path(path).exists()]
-    if real:
-        pytest.skip(f"a real NVIDIA driver is here ({real[0]}): the fake one does not load beside it")
-    built = subprocess.run([sys.executable, FAKE / "build.py"], capture_output=True, text=True, timeout=LIMIT_S)
-    if built.returncode == CANNOT_BUILD:
-        pytest.skip(f"the fake CUDA driver cannot be built: {built.stdout.strip()}")
-    assert built.returncode == 0, built.stderr
-    return built.stdout.strip()
-
-
-def on_fake(folder: str, module: str, arguments: Sequence[str], **setting: str) -> subprocess.CompletedProcess[str]:
-    """A Python module run with CuPy on the fake driver."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDA_", "MATS_"))}
-    command = [sys.executable, str(FAKE / "launch.py"), folder, module, *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**kept, **setting}, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -27,6 +27,8 @@ ROOT = HERE.parents[1]
 DRIVER = ("state.cpp", "device.cpp", "memory.cpp", "execution.cpp", "cubin.cpp", "errors.cpp")
 MODULE = "cupy_backends/cuda/api/runtime"
 SOURCES = {".cu", ".cuh", ".hpp", ".cpp", ".inc"}
+DRIVER_SOURCES = {".cpp", ".h"}
+LIBRARY = ["g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
 NOT_SUPPORTED = 801
 CANNOT = 77
 TIME_LIMIT_S = 600
@@ -42,12 +44,20 @@ def build() -> Path:
     store = Path(os.environ.get("MATS_FAKE_CUDA_BUILD") or ROOT / "build" / "fake_cuda")
     store.mkdir(parents=True, exist_ok=True)
     headers = _cuda_headers()
+    driver, kernels = _digest(_bytes(HERE.iterdir(), DRIVER_SOURCES)), _digest(_bytes(_kernel_sources(), SOURCES))
+    module = _digest([_compiler(), *(str(part).encode() for part in (*_cupy(), sys.version))])
     with _locked(store / "lock"):
-        driver = _cached(store, "driver", _driver_inputs(), lambda folder: _build_driver(folder, headers))
-        module = _cached(store, "module", _module_inputs(), lambda folder: _build_module(folder, headers))
-        parts = (driver, module)
-        runtime = _cached(store, "runtime", _runtime_inputs(), lambda folder: _build_runtime(folder, headers, *parts))
-    return runtime
+        parts = (
+            _cached(store, f"driver-{driver}", lambda folder: _build_driver(folder, headers)),
+            _cached(store, f"kernels-{kernels}", _build_kernels),
+            _cached(store, f"module-{module}", lambda folder: _build_module(folder, headers)),
+        )
+        whole = _digest(part.name.encode() for part in parts)
+        return _cached(store, f"whole-{whole}", lambda folder: _join(folder, headers, parts))
+
+
+def _kernel_sources() -> Iterable[Path]:
+    return (HERE / "kernels.cpp", *(ROOT / "kernels").rglob("*"))
 
 
 def _check_platform() -> None:
@@ -96,25 +106,15 @@ def _compiler() -> bytes:
     return _run(["g++", "--version"]).encode()
 
 
-def _driver_inputs() -> str:
-    """Driver, kernels and compiler: whatever changes the libraries made from this project's own sources."""
-    sources = [*HERE.glob("*.cpp"), *HERE.glob("*.h")]
-    sources += [path for path in (ROOT / "kernels").rglob("*") if path.suffix in SOURCES]
-    return _digest([_compiler(), Path(__file__).read_bytes(), *(path.read_bytes() for path in sorted(sources))])
+def _bytes(paths: Iterable[Path], suffixes: set[str]) -> list[bytes]:
+    """What a library is made from: the files, the compiler and this script."""
+    files = sorted(path for path in paths if path.suffix in suffixes and path.is_file())
+    return [_compiler(), Path(__file__).read_bytes(), *(path.read_bytes() for path in files)]
 
 
-def _runtime_inputs() -> str:
-    """CuPy's module depends on CuPy, Python and the compiler only; the libraries beside it on the rest."""
-    return _digest([_driver_inputs().encode(), _module_inputs().encode()])
-
-
-def _module_inputs() -> str:
-    return _digest([_compiler(), *(str(part).encode() for part in (*_cupy(), sys.version))])
-
-
-def _cached(store: Path, name: str, digest: str, make: Callable[[Path], None]) -> Path:
-    """``store/name-digest``, made in a folder beside it and moved there when it is whole."""
-    done = store / f"{name}-{digest}"
+def _cached(store: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """``store/name``, made in a folder beside it and moved there when it is whole."""
+    done = store / name
     if not done.is_dir():
         with tempfile.TemporaryDirectory(dir=store) as scratch:
             folder = Path(scratch, name)
@@ -125,24 +125,27 @@ def _cached(store: Path, name: str, digest: str, make: Callable[[Path], None]) -
 
 
 def _build_driver(folder: Path, headers: Path) -> None:
-    """libcuda.so.1 and libkernels.so. Unfortified: leaving a faulty kernel is a jump that fortification refuses."""
-    common = ["g++", "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"]
+    """libcuda.so.1. Unfortified: leaving a faulty kernel is a jump that fortification refuses."""
     sources = [str(HERE / name) for name in DRIVER]
-    library = ["-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
-    _run([*common, f"-isystem{headers}", *sources, *library, "-ldl"])
-    _run([*common, "-fvisibility=hidden", str(HERE / "kernels.cpp"), "-o", str(folder / "libkernels.so"), "-pthread"])
+    library = ["-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1"), "-ldl"]
+    _run([*LIBRARY, "-g1", "-U_FORTIFY_SOURCE", f"-isystem{headers}", *sources, *library])
 
 
-def _build_runtime(folder: Path, headers: Path, driver: Path, module: Path) -> None:
-    """runtime.so: CuPy's runtime module, unchanged, over the fake; and the driver's libraries beside it."""
-    runtime = folder / "runtime.o"
+def _build_kernels(folder: Path) -> None:
+    """libkernels.so."""
+    _run([*LIBRARY, "-fvisibility=hidden", str(HERE / "kernels.cpp"), "-o", str(folder / "libkernels.so"), "-pthread"])
+
+
+def _join(folder: Path, headers: Path, parts: tuple[Path, Path, Path]) -> None:
+    """runtime.so: CuPy's runtime module, unchanged, over the fake; and the libraries beside it."""
+    driver, kernels, module = parts
+    runtime, stubs = folder / "runtime.o", folder / "stubs.cpp"
     compiler = ["g++", "-std=c++17", "-O1", "-fPIC"]
     _run([*compiler, "-Wall", "-Wextra", f"-isystem{headers}", "-c", str(HERE / "runtime.cpp"), "-o", str(runtime)])
     wanted = _symbols(module / "module.o", "U") - _symbols(runtime, "T")
-    stubs = folder / "stubs.cpp"
     stubs.write_text("".join(f'extern "C" int {name}() {{ return {NOT_SUPPORTED}; }}\n' for name in sorted(wanted)))
-    for name in ("libcuda.so.1", "libkernels.so"):
-        shutil.copy(driver / name, folder / name)
+    shutil.copy(driver / "libcuda.so.1", folder)
+    shutil.copy(kernels / "libkernels.so", folder)
     inputs = [str(part) for part in (stubs, module / "module.o", runtime, folder / "libcuda.so.1")]
     _run([*compiler, "-shared", *inputs, "-o", str(folder / "runtime.so"), "-Wl,-Bsymbolic"])
 

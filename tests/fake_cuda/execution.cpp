@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -133,6 +134,19 @@ bool as_many_as_it_takes(const CUfunc_st& f, void** arguments) {
   return false;
 }
 
+// What a launch is said to move: the whole of the largest piece of memory that one of its arguments points into.
+size_t moved(const std::string& kernel, void** arguments) {
+  size_t largest = 0;
+  const std::vector<size_t>& sizes = fake::world().parameter_sizes[kernel];
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != sizeof(uintptr_t)) continue;
+    uintptr_t value;
+    memcpy(&value, arguments[i], sizeof value);
+    if (const fake::Allocation* found = fake::find(value)) largest = std::max(largest, found->size);
+  }
+  return largest;
+}
+
 // A fault of the kernel is seen by the next call, as on a GPU, which has not run the kernel when the launch returns.
 CUresult launch(CUfunction f, unsigned blocks, unsigned threads, void** arguments) {
   FAKE_CONTEXT(context);
@@ -141,7 +155,7 @@ CUresult launch(CUfunction f, unsigned blocks, unsigned threads, void** argument
   FAKE_REQUIRE(as_many_as_it_takes(*f, arguments), CUDA_ERROR_INVALID_VALUE);
   fake::world().last_grid = blocks;
   fake::world().device[context->device].sticky = run(f->name, arguments, blocks, threads);
-  fake::spend_launch();
+  fake::spend_launch(moved(f->name, arguments));
   return CUDA_SUCCESS;
 }
 

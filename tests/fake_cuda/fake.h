@@ -39,6 +39,7 @@ struct Device {
   size_t total = size_t{1} << 30;
   size_t others = 0;  // bytes held by "other processes"
   size_t used = 0;
+  double clock = 0;                // seconds
   CUresult sticky = CUDA_SUCCESS;  // an error after which the context answers nothing else
 };
 
@@ -79,9 +80,9 @@ struct World {
   long events = 0;
   long streams = 0;
   long modules = 0;
-  // A manual clock moves only by `advance`, and by what a launch or a moved byte is said to cost.
+  // A manual clock, one for each device, moves only by `advance`, and by what a launch or a moved byte is said to cost.
+  std::string report;  // a file
   bool manual_clock = false;
-  double clock = 0;
   double launch_seconds = 0;
   double bytes_per_second = 0;
 };
@@ -90,7 +91,7 @@ World& world();
 CUctx_st* current();
 CUresult enter(const char* function);
 double now();
-void spend_launch();
+void spend_launch(size_t bytes);
 void spend_bytes(size_t bytes);
 const Allocation* find(uintptr_t address, uintptr_t* base = nullptr);
 // How many bytes `operator new` was last asked for at this address on this thread; 0 when it is not remembered.

@@ -1,4 +1,4 @@
-"""The pytest plugin of the tests that run on the fake driver: the fixture that steers it and looks at what it has seen."""
+"""The pytest plugin of the tests that run on the fake driver: the fixture that steers it and sees what it has seen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FakeCuda:
 
 @pytest.fixture
 def fake() -> Iterator[FakeCuda]:
-    """The fake driver with eight devices of 1 GiB; afterwards nothing of the test may be left on a device that works."""
+    """The fake driver with eight devices of 1 GiB; a test may leave nothing on a device that works."""
     driver = FakeCuda()
     driver.control(restart="")
     driver.reset()

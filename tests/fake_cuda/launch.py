@@ -1,4 +1,4 @@
-"""Runs a Python module with the real CuPy on the fake driver: ``launch.py FOLDER MODULE [ARGUMENT ...]``.
+"""Runs a Python module or file with the real CuPy on the fake driver: ``launch.py FOLDER MODULE [ARGUMENT ...]``.
 
 FOLDER is what build.py printed. The driver is loaded first and for the whole process; of CuPy one module is taken from
 FOLDER in place of the installed one, which has NVIDIA's runtime within it and cannot work on a driver that is not real.
@@ -54,7 +54,10 @@ def main(arguments: Sequence[str]) -> None:
     folder, module, *rest = arguments
     install(Path(folder))
     sys.argv = [module, *rest]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if module.endswith(".py"):
+        runpy.run_path(module, run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
