@@ -106,7 +106,9 @@ def bind(kernel: Kernel, tiles: int, arguments: Mapping[str, Buffer | int]) -> t
     for parameter in kernel.parameters:
         value = given[parameter.name]
         if isinstance(value, Buffer) != parameter.pointer:
-            raise TypeError(f"kernel {kernel.name}: {parameter.name} must be a {'buffer' if parameter.pointer else 'number'}")
+            raise TypeError(
+                f"kernel {kernel.name}: {parameter.name} must be a {'buffer' if parameter.pointer else 'number'}"
+            )
         number = value.address if isinstance(value, Buffer) else value
         if isinstance(number, bool) or not isinstance(number, int):
             raise TypeError(f"kernel {kernel.name}: {parameter.name} must be a whole number, not {number!r}")

@@ -10,6 +10,7 @@ and within a block only: they are block-ordered.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,13 +48,16 @@ class Part(enum.StrEnum):
     REST = "rest"
 
 
+_ZEROS = Pattern(CONSTANT)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One sweep. ``pattern`` is written or verified; ``after`` is what an exchange writes. ``words`` are for reports."""
+    """One sweep. ``pattern`` is written or verified, ``after`` is what an exchange writes; ``words`` are for reports."""
 
     operation: Operation
     words: str
-    pattern: Pattern = Pattern(CONSTANT)
+    pattern: Pattern = _ZEROS
     after: Pattern | None = None
     descending: bool = False
     reread: bool = False
@@ -104,22 +108,22 @@ class Algorithm:
         return sum(step.moved for step in self.steps(draw))
 
 
-def _write(pattern: Pattern, words: str = "write", **more: bool) -> Step:
-    return Step(Operation.WRITE, words, pattern, **more)
+def _write(pattern: Pattern, words: str = "write", *, descending: bool = False) -> Step:
+    return Step(Operation.WRITE, words, pattern, descending=descending)
 
 
-def _verify(pattern: Pattern, words: str = "write-verify", **more: bool) -> Step:
-    return Step(Operation.VERIFY, words, pattern, **more)
+def _verify(pattern: Pattern, words: str = "write-verify", *, descending: bool = False) -> Step:
+    return Step(Operation.VERIFY, words, pattern, descending=descending)
 
 
-def _exchange(pattern: Pattern, after: Pattern, words: str, **more: bool) -> Step:
-    return Step(Operation.EXCHANGE, words, pattern, after, **more)
+def _exchange(pattern: Pattern, after: Pattern, words: str, *, descending: bool = False, reread: bool = False) -> Step:
+    return Step(Operation.EXCHANGE, words, pattern, after, descending=descending, reread=reread)
 
 
 def _chain(patterns: Sequence[Pattern]) -> tuple[Step, ...]:
     """Each pattern verified by the sweep that writes the next: a verified pattern costs one read and one write."""
     steps = [_write(patterns[0])]
-    for before, after in zip(patterns, patterns[1:], strict=False):
+    for before, after in itertools.pairwise(patterns):
         steps.append(_exchange(before, after, "write-verify"))
     return (*steps, _verify(patterns[-1]))
 
@@ -278,9 +282,7 @@ ALGORITHMS = {
         Algorithm("march_c", "SAF, AF, TF, CFin, CFid, CFst", _march_c),
         Algorithm("window", "disturbance of cells that are read and not rewritten", _window, complementary=False),
         Algorithm("bit_fade", "DRF up to the dwell", _bit_fade),
-        Algorithm(
-            "row_disturb", "row disturb, as far as the access rate reaches it", _row_disturb, standard=False
-        ),
+        Algorithm("row_disturb", "row disturb, as far as the access rate reaches it", _row_disturb, standard=False),
     )
 }
 """Every test by name, in the order in which they run: cheap and telling ones first."""

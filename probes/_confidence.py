@@ -226,11 +226,29 @@ def _range(readings: Sequence[Reading], unit: Unit, factor: float, symbol: str, 
 
 
 _FINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("stuck bit", ("moving_inversions", "march", "walking", "checkerboard", "modulo_20", "bit_fade")),
-    ("transition", ("moving_inversions", "march_c", "march_mats++", "march_mats_plus_plus", "march_mats_pp")),
-    ("decoder fault", ("own_address", "rotated_address", "march")),
+    (
+        "stuck bit",
+        (
+            "moving_inversions",
+            "march",
+            "mats_plus",
+            "walking",
+            "checkerboard",
+            "user_pattern",
+            "bit_fade",
+            "own_address",
+            "rotated_address",
+            "random",
+        ),
+    ),
+    ("transition", ("moving_inversions", "march", "mats_plus_plus")),
+    ("decoder fault", ("own_address", "rotated_address", "random", "march", "mats_plus")),
 )
-"""Which tests find every fault of a class that lies in the tested part (van de Goor 1991)."""
+"""Which tests find every fault of a class that lies in the tested part (van de Goor 1991).
+
+Each pass of these tests verifies every bit as 0 and as 1: own address, rotated address, random and the user's
+pattern are followed by their complement.
+"""
 
 
 def _claims(account: Account) -> str:

@@ -41,7 +41,10 @@ def split_by_bits(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[
     """Groups explained by a line or a lane, and the records that are left."""
     groups, rest = _split_lines(list(records), totals)
     lane, rest = _split_lane(rest, totals)
-    return groups + ([lane] if lane else []), rest
+    if lane is not None:
+        more, rest = _split_lines(rest, totals)
+        groups += [lane, *more]
+    return groups, rest
 
 
 def _word_masks(records: Sequence[ErrorRecord]) -> dict[int, int]:
@@ -212,7 +215,7 @@ def _find_lane(masks: dict[int, int]) -> _Lane | None:
             continue
         others = max(count for other, count in counts.items() if other.period == lane.period and other != lane)
         flips = sum(mask.bit_count() for mask in inside)
-        stands_out = len(inside) >= 0.3 * len(masks) and others <= 0.1 * len(inside) and flips >= 2.5 * len(inside)
+        stands_out = len(inside) >= 0.1 * len(masks) and others <= 0.1 * len(inside) and flips >= 2.5 * len(inside)
         evidence = flips * math.log2(lane.period)
         if evidence >= _MINIMUM_LANE_BITS and (len(inside) >= 0.95 * len(masks) or stands_out):
             wider = [

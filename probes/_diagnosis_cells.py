@@ -47,15 +47,18 @@ def split_conditional(
     ``every``: all records of the run, to know which errors were counted but not recorded.
     """
     soft = {word: seen for word, seen in by_word(records).items() if _is_soft(seen)}
-    plain = sum(family(r.test) is Family.WRITE_VERIFY for seen in soft.values() for r in seen)
+    known = {word: seen for word, seen in soft.items() if rewrites_wrong(seen).known}
+    plain = sum(family(r.test, r.step) is Family.WRITE_VERIFY for seen in known.values() for r in seen)
     groups: list[Group] = []
     for wanted in _FAULT_OF:
-        words = {word: seen for word, seen in soft.items() if all(family(r.test) is wanted for r in seen)}
-        count = sum(map(len, words.values()))
-        if not words or plain > 0.02 * count or _unrecorded(Family.WRITE_VERIFY, every, totals) > 0.02 * count:
+        words = {word: seen for word, seen in soft.items() if all(family(r.test, r.step) is wanted for r in seen)}
+        judged = words if wanted is Family.DISTURB else {word: words[word] for word in words if word in known}
+        count = sum(map(len, judged.values()))
+        if not judged or plain > 0.02 * count or _unrecorded(Family.WRITE_VERIFY, every, totals) > 0.02 * count:
             continue
-        if _fits(wanted, words) and _depends_on(wanted, words, totals):
-            groups.append(_conditional_group(wanted, words, totals))
+        if _fits(wanted, judged) and _depends_on(wanted, judged, totals):
+            # Words that were not tried again join those that were, unless they are so many as to be something else.
+            groups.append(_conditional_group(wanted, words if len(words) <= 10 * len(judged) else judged, totals))
     taken = {record.word for group in groups for record in group.records}
     return groups, [record for record in records if record.word not in taken]
 
@@ -72,7 +75,7 @@ def _is_soft(records: Sequence[ErrorRecord]) -> bool:
 
 def _unrecorded(wanted: Family, every: Sequence[ErrorRecord], totals: ErrorTotals) -> int:
     counted = sum(failed for test, (failed, _) in totals.by_test.items() if family(test) is wanted)
-    return max(0, counted - sum(family(record.test) is wanted for record in every))
+    return max(0, counted - sum(family(record.test, record.step) is wanted for record in every))
 
 
 def _verified(wanted: Family, totals: ErrorTotals) -> int:
@@ -94,10 +97,10 @@ def _fits(wanted: Family, words: _Words) -> bool:
     steady = sum(_one_direction(seen) for seen in words.values()) / len(words)
     if wanted is Family.DISTURB:
         return len(records) >= 2 and steady >= 0.9
-    if not rewrites_wrong(records).known or not rereads_wrong(records).known:
-        return False
     if wanted is Family.INVERSION:
         return len(records) >= 3 and len(words) <= _MANY_VICTIMS and repeated >= 0.5
+    if not rereads_wrong(records).known:
+        return False
     minor = min(directions(records))
     return steady >= 0.95 and (repeated >= 0.3 or (len(words) >= 8 and minor <= 0.05 * len(records)))
 

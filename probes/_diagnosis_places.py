@@ -13,6 +13,7 @@ from statistics import fmean
 from ._diagnosis_records import (
     MIXED_TESTS,
     PAGE_SHIFT,
+    SECTOR_SHIFT,
     ErrorRecord,
     ErrorTotals,
     Group,
@@ -26,7 +27,9 @@ _ROW_SECTORS = (8, 320)
 """Sectors of a row: 1 to 8 KiB, with room for a row that a page boundary or two records of it divide."""
 _ROW_SPAN = 8192
 """Sectors over which one row may be spread by interleaving the channels: 256 KiB."""
-_ROW_RANK = 10
+_SPREAD_SECTORS = 64
+"""Where banks are interleaved as well, one row of 2 KiB may be spread over the page."""
+_SPREAD_RANK = 10
 
 
 def split_by_place(
@@ -63,20 +66,24 @@ def _row(records: Sequence[ErrorRecord], every: Sequence[ErrorRecord], totals: E
     words = {record.word for record in records}
     if not _ROW_SECTORS[0] <= len(sectors) <= _ROW_SECTORS[1] or len(words) < 1.2 * len(sectors):
         return None
-    span = rank = 0
-    for page in pages:
-        inside = sorted(sector for sector in sectors if sector >> PAGE_SHIFT - 2 == page)
-        span = max(span, inside[-1] - inside[0] + 1)
-        rank = max(rank, gf2_rank(sector ^ inside[0] for sector in inside[1:]))
-    if span > _ROW_SPAN and rank > _ROW_RANK:
+    parts = [sorted(sector for sector in sectors if sector >> PAGE_SHIFT - SECTOR_SHIFT == page) for page in pages]
+    if not all(_is_one_row(part) for part in parts):
         return None
     if _elsewhere(pages, every, totals):
         return None
     return "failing_row", (
-        f"{len(words):,} words in {len(sectors):,} sectors of 32 bytes, within {span * 32 / 1024:,.0f} KiB of "
+        f"{len(words):,} words in {len(sectors):,} sectors of 32 bytes, within "
+        f"{max(part[-1] - part[0] + 1 for part in parts) * 32 / 1024:,.0f} KiB of "
         f"{'one 2 MiB page' if len(pages) == 1 else 'two 2 MiB pages'}; the other {tested - len(pages):,} pages "
         "do not show it",
     )
+
+
+def _is_one_row(sectors: Sequence[int]) -> bool:
+    """Whether these sectors of one page, in order, are near each other, or few and of few address dimensions."""
+    if sectors[-1] - sectors[0] < _ROW_SPAN:
+        return True
+    return len(sectors) <= _SPREAD_SECTORS and gf2_rank(sector ^ sectors[0] for sector in sectors[1:]) <= _SPREAD_RANK
 
 
 def _elsewhere(pages: set[int], every: Sequence[ErrorRecord], totals: ErrorTotals) -> bool:

@@ -87,13 +87,13 @@ class Family(enum.StrEnum):
     DISTURB = "disturb"
 
 
-def family(test: str) -> Family:
-    """The family of a test by its name."""
+def family(test: str, step: str = "") -> Family:
+    """The family of a test by its name; a step that verifies right after writing is no dwell."""
     if test.startswith("row_disturb"):
         return Family.DISTURB
     if test in ("bit_fade", "window"):
-        return Family.DWELL
-    if test.startswith(("march", "moving_inversions", "modulo")):
+        return Family.WRITE_VERIFY if step == "write-verify" else Family.DWELL
+    if test.startswith(("march", "mats_plus", "moving_inversions", "modulo")):
         return Family.INVERSION
     return Family.WRITE_VERIFY
 

@@ -64,8 +64,9 @@ def _split_constant(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     }
     if not names:
         return None, records
-    group = tuple(r for r in records if _constant_name(r) in names)
-    rest = [r for r in records if _constant_name(r) not in names]
+    group = tuple(r for r in records if _constant_name(r) in names and not _is_cleared(r))
+    taken = set(map(id, group))
+    rest = [r for r in records if id(r) not in taken]
     shown = ", ".join(sorted("0xBADxxxxx" if name == "bad" else name for name in names))
     expected = len({r.expected for r in group})
     evidence = (f"{len(group):,} errors read the constant {shown} where {expected:,} different values were expected",)
@@ -74,6 +75,10 @@ def _split_constant(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
 
 def _constant_name(record: ErrorRecord) -> str:
     return "bad" if _is_bad_marker(record.actual) else f"{record.actual & WORD_MASK:#018x}"
+
+
+def _is_cleared(record: ErrorRecord) -> bool:
+    return record.rewrite is not None and record.rewrite & WORD_MASK == record.expected & WORD_MASK
 
 
 def _is_constant(records: Sequence[ErrorRecord], name: str) -> bool:
@@ -174,7 +179,9 @@ def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     if 2 * len({r.origin for r in judged}) < distinct_words(judged):
         return None, records  # one value everywhere, which one address happens to expect
     fault, sentence = _relation(judged)
-    group = tuple(r for r in records if _from_elsewhere(r, trust_few_bits=len(found) >= 0.8 * len(mixed)))
+    few = len(found) >= 0.8 * len(mixed)
+    values = {value & WORD_MASK for r in judged for value in (r.expected, r.actual, ~r.expected, ~r.actual)}
+    group = tuple(r for r in records if _from_elsewhere(r, values, trust_few_bits=few))
     taken = set(map(id, group))
     evidence = (
         f"{len(group):,} errors; {len(judged):,} of the values decode to the expected value of another address",
@@ -200,7 +207,10 @@ def _own_address_decodes(
     return not concentrated_in_lane(histogram, 0.9)
 
 
-def _from_elsewhere(record: ErrorRecord, *, trust_few_bits: bool) -> bool:
+def _from_elsewhere(record: ErrorRecord, values: set[int], *, trust_few_bits: bool) -> bool:
+    """Whether the value is another address's, before or after a sweep that inverts what it has verified."""
+    if record.actual & WORD_MASK in values and record.difference.bit_count() >= _MANY_BITS:
+        return True
     if record.test in ADDRESSED_TESTS:
         few = record.difference.bit_count() < _MANY_BITS
         return record.origin is not None and record.origin != record.word and (trust_few_bits or not few)
@@ -218,17 +228,25 @@ def _relation(records: Sequence[ErrorRecord]) -> tuple[str, str]:
     if count >= 0.9 * len(moves) and distinct_words(records) >= 2:
         return "address_alias", f"the XOR of the two addresses is {mask * 8:#x} bytes in {count:,} of {len(moves):,}"
     low = Counter((word ^ origin) & _PAGE_MASK for word, origin in moves)
-    mask, count = low.most_common(1)[0]
-    targets: dict[int, Counter[int]] = defaultdict(Counter)
-    for word, origin in moves:
-        targets[word >> PAGE_SHIFT][origin >> PAGE_SHIFT] += 1
-    repeated = [seen for seen in targets.values() if seen.total() >= 2]
-    fixed = sum(seen.most_common(1)[0][1] for seen in repeated)
-    if count >= 0.9 * len(moves) and repeated and fixed >= 0.9 * sum(seen.total() for seen in repeated):
+    masks = [mask for mask, seen in low.items() if seen >= 0.05 * len(moves)]
+    covered = sum(low[mask] for mask in masks)
+    if covered >= 0.9 * len(moves) and all(_has_partner_pages(moves, mask) for mask in masks):
+        listed = " or ".join(f"{mask * 8:#x}" for mask in sorted(masks))
         return "address_alias", (
-            f"within the 2 MiB page the XOR of the two addresses is {mask * 8:#x} bytes in {count:,} of {len(moves):,}"
-            ", and each page has one partner page"
+            f"within the 2 MiB page the XOR of the two addresses is {listed} bytes in {covered:,} of {len(moves):,}, "
+            "and each page has a fixed partner page"
         )
     return "wrong_row", (
         f"the {len(moves):,} pairs of addresses have {len(whole):,} different XOR values: no constant relation"
     )
+
+
+def _has_partner_pages(moves: Sequence[tuple[int, int]], mask: int) -> bool:
+    """Whether the moves with this XOR within the page lead from each page to one other page."""
+    targets: dict[int, Counter[int]] = defaultdict(Counter)
+    for word, origin in moves:
+        if (word ^ origin) & _PAGE_MASK == mask:
+            targets[word >> PAGE_SHIFT][origin >> PAGE_SHIFT] += 1
+    repeated = [seen for seen in targets.values() if seen.total() >= 2]
+    fixed = sum(seen.most_common(1)[0][1] for seen in repeated)
+    return bool(repeated) and fixed >= 0.9 * sum(seen.total() for seen in repeated)

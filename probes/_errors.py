@@ -50,7 +50,9 @@ def open_book(device: Device, largest_chunk: int) -> Book:
     """Allocates and clears the buffers for chunks of up to ``largest_chunk`` bytes."""
     pages = largest_chunk >> 21
     book = Book(
-        device.allocate(8 * REPORT_WORDS), device.allocate(8 * pages), device.allocate(RECORD_BYTES * PER_LAUNCH),
+        device.allocate(8 * REPORT_WORDS),
+        device.allocate(8 * pages),
+        device.allocate(RECORD_BYTES * PER_LAUNCH),
         device.allocate(64),
     )
     for buffer in (book.report, book.pages, book.records, book.sink):

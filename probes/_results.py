@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mats.device import Conditions
-from mats.model import Absent, AbsenceKind, Diagnosis, Measurement, Observation, Quantity, Reading, TargetInfo, Unit
+from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Observation, Quantity, Reading, TargetInfo, Unit
 
 from ._algorithms import ALGORITHMS
 from ._catalogue import CATALOGUE
@@ -75,9 +75,7 @@ def _explaining(diagnosis: Diagnosis) -> Diagnosis:
     """A tester that contradicts itself explains that finding, not the errors it claims."""
     if diagnosis.fault not in ("tester_unreliable", "counter_corrupt"):
         return diagnosis
-    return Diagnosis(
-        diagnosis.fault, diagnosis.title, "memory.contradictions", diagnosis.evidence, diagnosis.advice
-    )
+    return Diagnosis(diagnosis.fault, diagnosis.title, "memory.contradictions", diagnosis.evidence, diagnosis.advice)
 
 
 def _count(name: str, value: int, method: str = "") -> Measurement:
@@ -98,7 +96,9 @@ def _errors(outcome: Outcome, contradictory: bool) -> list[Measurement]:
         Measurement("memory.self_test", outcome.flips_missed, method="planted errors that were not reported"),
     ]
     if "page_ids" in tester.accounts and tester.accounts["page_ids"].passes and not contradictory:
-        found.append(_count("memory.aliased_pages", aliased, "4 KiB pages recorded that answered with another page's id"))
+        found.append(
+            _count("memory.aliased_pages", aliased, "4 KiB pages recorded that answered with another page's id")
+        )
     else:
         found.append(Measurement("memory.aliased_pages", Absent(AbsenceKind.NOT_TESTED, "page_ids did not complete")))
     bound: Reading = nothing
@@ -106,9 +106,7 @@ def _errors(outcome: Outcome, contradictory: bool) -> list[Measurement]:
         bound = Quantity(zero_error_bound(verified), Unit.RATIO)
     elif verified:
         bound = Absent(AbsenceKind.INSUFFICIENT, "errors were found: a bound for none does not apply")
-    found.append(
-        Measurement("memory.error_bound", bound, statistic="95 % upper bound of errors per byte verified")
-    )
+    found.append(Measurement("memory.error_bound", bound, statistic="95 % upper bound of errors per byte verified"))
     return found
 
 
@@ -138,11 +136,13 @@ def _amounts(outcome: Outcome) -> list[Measurement]:
         Measurement("memory.coverage_of_all", asked_less if outcome.asked.limited else whole),
         Measurement("memory.bytes_tested", Quantity(tester.tested, Unit.BYTE)),
         Measurement(
-            "memory.bytes_verified", Quantity(tester.ledger.verified * 8 + earlier.verified, Unit.BYTE),
+            "memory.bytes_verified",
+            Quantity(tester.ledger.verified * 8 + earlier.verified, Unit.BYTE),
             statistic="sum over all sweeps",
         ),
         Measurement(
-            "memory.bytes_written", Quantity(sum(a.written for a in accounts.values()) + earlier.written, Unit.BYTE),
+            "memory.bytes_written",
+            Quantity(sum(a.written for a in accounts.values()) + earlier.written, Unit.BYTE),
             statistic="sum over all sweeps",
         ),
         _count("memory.passes", _passes(outcome), "sweeps that verified the whole tested part"),
@@ -215,8 +215,11 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
         bound, of = Quantity(measured.median, Unit.BYTE_PER_SECOND), "the traffic of a copy in the same run"
         found.append(
             Measurement(
-                "memory.copy_traffic", bound, statistic=f"median of {measured.count} copies",
-                method="bytes read and written", samples=outcome.copy_traffic,
+                "memory.copy_traffic",
+                bound,
+                statistic=f"median of {measured.count} copies",
+                method="bytes read and written",
+                samples=outcome.copy_traffic,
             )
         )
     for name, operation in (("write", "write"), ("verify", "verify")):
@@ -228,8 +231,9 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
         if isinstance(bound, Quantity) and summary:
             share = Quantity(summary.median / bound.value, Unit.RATIO)
         found += [
-            Measurement(f"memory.{name}_bandwidth", reading, statistic=f"median of {len(samples)} sweeps",
-                        samples=thin(samples)),
+            Measurement(
+                f"memory.{name}_bandwidth", reading, statistic=f"median of {len(samples)} sweeps", samples=thin(samples)
+            ),
             Measurement(f"memory.{name}_share_of_peak", share, statistic=f"share of {of}"),
         ]
     return [*found, _drop(tester)]
@@ -259,12 +263,12 @@ _DELTAS = {
 
 def _counters(seen: Sequence[tuple[float, Conditions]]) -> list[Measurement]:
     """What each event counter did between the first and the last look."""
-    if not seen:
-        return []
-    before, after = dict(seen[0][1].counters), dict(seen[-1][1].counters)
+    before = dict(seen[0][1].counters) if seen else {}
+    after = dict(seen[-1][1].counters) if seen else {}
+    none = Absent(AbsenceKind.NOT_SUPPORTED, "the device tells of no such counter")
     found = []
-    for name, first in before.items():
-        last = after.get(name, first)
+    for name in {**dict.fromkeys(_DELTAS), **before}:
+        first, last = before.get(name, none), after.get(name, none)
         reading: Reading
         if isinstance(first, Quantity) and isinstance(last, Quantity) and first.unit is last.unit:
             reading = Quantity(last.value - first.value, first.unit)
@@ -272,7 +276,9 @@ def _counters(seen: Sequence[tuple[float, Conditions]]) -> list[Measurement]:
             reading = first if isinstance(first, Absent) else last
         found.append(
             Measurement(
-                _DELTAS.get(name, "memory.counter_delta"), reading, labels=(("counter", name),),
+                _DELTAS.get(name, "memory.counter_delta"),
+                reading,
+                labels=(("counter", name),),
                 statistic="after the test less before",
             )
         )

@@ -113,7 +113,11 @@ def account(state: MemoryState, tested: int, asked: Request) -> tuple[tuple[str,
     if isinstance(state.reserved, Quantity) and isinstance(state.others, Quantity):
         reserved = min(int(state.reserved.value), used)
         others = min(int(state.others.value), used - reserved)
-        parts += [("driver", reserved), ("other processes", others), ("in use, not told by whom", used - reserved - others)]
+        parts += [
+            ("driver", reserved),
+            ("other processes", others),
+            ("in use, not told by whom", used - reserved - others),
+        ]
     elif isinstance(state.others, Quantity):
         parts.append(("in use by the system and other processes", used))
     else:

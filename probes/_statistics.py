@@ -24,7 +24,9 @@ def summarise(samples: Sequence[float]) -> Summary | None:
     if not samples:
         return None
     deviation = statistics.stdev(samples) if len(samples) > 1 else 0.0
-    return Summary(len(samples), statistics.fmean(samples), deviation, statistics.median(samples), quantile(samples, 0.99))
+    return Summary(
+        len(samples), statistics.fmean(samples), deviation, statistics.median(samples), quantile(samples, 0.99)
+    )
 
 
 def quantile(samples: Sequence[float], share: float) -> float:

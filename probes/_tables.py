@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple
 
-from mats.model import Absent, AbsenceKind, Cell, Column, Quantity, Reading, Table, Unit
+from mats.model import AbsenceKind, Absent, Cell, Column, Quantity, Reading, Table, Unit
 
 from ._algorithms import ALGORITHMS, Draw
 from ._diagnosis import ErrorRecord
@@ -64,8 +64,13 @@ def _tests(tester: Tester, earlier: Earlier) -> Table:
             errors, duration = errors + int(numbers[3]), duration + numbers[4]
         rows.append((name, algorithm.finds, moved, passes, written, verified, errors, duration))
     columns = (
-        Column("test"), Column("finds"), Column("moved_per_byte", Unit.RATIO), Column("passes", Unit.COUNT),
-        Column("written", Unit.BYTE), Column("verified", Unit.BYTE), Column("errors", Unit.COUNT),
+        Column("test"),
+        Column("finds"),
+        Column("moved_per_byte", Unit.RATIO),
+        Column("passes", Unit.COUNT),
+        Column("written", Unit.BYTE),
+        Column("verified", Unit.BYTE),
+        Column("errors", Unit.COUNT),
         Column("duration", Unit.SECOND),
     )
     return Table("tests", "Tests, what they find, and what they moved", columns, tuple(rows))
@@ -80,8 +85,12 @@ def _latency(tester: Tester) -> Table:
         if summary is not None:
             rows.append((operation, *astuple(summary)))
     columns = (
-        Column("operation"), Column("count", Unit.COUNT), Column("mean", Unit.SECOND),
-        Column("standard_deviation", Unit.SECOND), Column("median", Unit.SECOND), Column("p99", Unit.SECOND),
+        Column("operation"),
+        Column("count", Unit.COUNT),
+        Column("mean", Unit.SECOND),
+        Column("standard_deviation", Unit.SECOND),
+        Column("median", Unit.SECOND),
+        Column("p99", Unit.SECOND),
     )
     title = f"Duration of one sweep over one chunk of {largest >> 20} MiB"
     return Table("latency", title, columns, tuple(rows))
@@ -93,9 +102,17 @@ def _hexadecimal(value: int) -> str:
 
 def _errors(tester: Tester, listed: int) -> Table:
     columns = (
-        Column("address"), Column("region"), Column("expected"), Column("actual"), Column("reread_1"),
-        Column("reread_2"), Column("rewrite"), Column("test"), Column("pass", Unit.COUNT),
-        Column("time", Unit.SECOND), Column("temperature", Unit.CELSIUS),
+        Column("address"),
+        Column("region"),
+        Column("expected"),
+        Column("actual"),
+        Column("reread_1"),
+        Column("reread_2"),
+        Column("rewrite"),
+        Column("test"),
+        Column("pass", Unit.COUNT),
+        Column("time", Unit.SECOND),
+        Column("temperature", Unit.CELSIUS),
     )
     ledger = tester.ledger
     rows = tuple(_error_row(record, ledger.addresses[record.word]) for record in ledger.records[:listed])
@@ -176,8 +193,13 @@ def _sweeps(tester: Tester) -> Table:
     every = step * tester.kept_every
     title = "Launches over time" if every == 1 else f"Launches over time, one of {every}"
     columns = (
-        Column("time", Unit.SECOND), Column("test"), Column("operation"), Column("chunk", Unit.COUNT),
-        Column("bytes", Unit.BYTE), Column("duration", Unit.SECOND), Column("bandwidth", Unit.BYTE_PER_SECOND),
+        Column("time", Unit.SECOND),
+        Column("test"),
+        Column("operation"),
+        Column("chunk", Unit.COUNT),
+        Column("bytes", Unit.BYTE),
+        Column("duration", Unit.SECOND),
+        Column("bandwidth", Unit.BYTE_PER_SECOND),
     )
     return Table("sweeps", title, columns, rows)
 
@@ -189,13 +211,21 @@ def _cell(reading: Reading) -> Cell:
 def _conditions(tester: Tester) -> Table:
     rows = tuple(
         (
-            round(time, 6), _cell(state.temperature), _cell(state.core_clock), _cell(state.memory_clock),
-            _cell(state.power), _cell(state.performance_state),
+            round(time, 6),
+            _cell(state.temperature),
+            _cell(state.core_clock),
+            _cell(state.memory_clock),
+            _cell(state.power),
+            _cell(state.performance_state),
         )
         for time, state in tester.seen
     )
     columns = (
-        Column("time", Unit.SECOND), Column("temperature", Unit.CELSIUS), Column("core_clock", Unit.HERTZ),
-        Column("memory_clock", Unit.HERTZ), Column("power", Unit.WATT), Column("performance_state", Unit.COUNT),
+        Column("time", Unit.SECOND),
+        Column("temperature", Unit.CELSIUS),
+        Column("core_clock", Unit.HERTZ),
+        Column("memory_clock", Unit.HERTZ),
+        Column("power", Unit.WATT),
+        Column("performance_state", Unit.COUNT),
     )
     return Table("conditions", "Conditions over time", columns, rows)

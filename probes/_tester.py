@@ -10,7 +10,18 @@ from mats.model import Quantity
 
 from ._algorithms import Algorithm, Draw, Operation, Part, Step
 from ._diagnosis import ErrorRecord
-from ._errors import COMPARED, PER_LAUNCH, RECHECKED, RECORD_BYTES, REPORT_WORDS, Book, Ledger, RawRecord, raw_records, words
+from ._errors import (
+    COMPARED,
+    PER_LAUNCH,
+    RECHECKED,
+    RECORD_BYTES,
+    REPORT_WORDS,
+    Book,
+    Ledger,
+    RawRecord,
+    raw_records,
+    words,
+)
 from ._patterns import Pattern, rotated
 from ._space import Chunk
 
@@ -129,9 +140,7 @@ class Tester:
         found = []
         for turn in range(8):
             source, target = whole[turn % len(whole)], whole[(turn + 1) % len(whole)]
-            duration = self.device.launch(
-                "copy_sweep", source.tiles, destination=target.buffer, source=source.buffer
-            )
+            duration = self.device.launch("copy_sweep", source.tiles, destination=target.buffer, source=source.buffer)
             found.append(2 * source.buffer.size / duration)
         return found
 
@@ -169,9 +178,9 @@ class Tester:
             started = self.elapsed()
             duration = self._launch_step(test, step, chunk)
             size = chunk.buffer.size
-            self._note(Sweep(started, test, step.operation.value, step.pattern.kind, index, size, duration))
-            partly = step.operation in (Operation.IDS_WRITE, Operation.IDS_VERIFY)
-            share = 16 / 4096 if partly else 1.0
+            share = 16 / 4096 if step.operation in (Operation.IDS_WRITE, Operation.IDS_VERIFY) else 1.0
+            swept = int(size * share)
+            self._note(Sweep(started, test, step.operation.value, step.pattern.kind, index, swept, duration))
             if step.operation in WRITING:
                 account.written += int(size * (0.95 if step.operation is Operation.OTHERS else share))
             if step.operation in VERIFYING:
@@ -194,8 +203,15 @@ class Tester:
             case Operation.EXCHANGE:
                 after = step.after or step.pattern
                 return self._launch(
-                    "pattern_exchange", chunk, step.pattern, new_a=after.a, new_b=after.b, new_mask=after.mask,
-                    descending=step.descending, reread=int(step.reread), **reporting,
+                    "pattern_exchange",
+                    chunk,
+                    step.pattern,
+                    new_a=after.a,
+                    new_b=after.b,
+                    new_mask=after.mask,
+                    descending=step.descending,
+                    reread=int(step.reread),
+                    **reporting,
                 )
             case Operation.OTHERS:
                 return device.launch(
@@ -204,16 +220,21 @@ class Tester:
             case Operation.IDS_WRITE:
                 return device.launch("page_ids_write", chunk.tiles, data=chunk.buffer, first=chunk.first)
             case _:
-                return device.launch(
-                    "page_ids_verify", chunk.tiles, data=chunk.buffer, first=chunk.first, **reporting
-                )
+                return device.launch("page_ids_verify", chunk.tiles, data=chunk.buffer, first=chunk.first, **reporting)
 
     def _launch(self, kernel: str, chunk: Chunk, pattern: Pattern, **more: Buffer | int) -> float:
         more.setdefault("descending", 0)
         more["descending"] = int(more["descending"]) if not isinstance(more["descending"], Buffer) else 0
         return self.device.launch(
-            kernel, chunk.tiles, data=chunk.buffer, first=chunk.first, kind=pattern.kind, a=pattern.a, b=pattern.b,
-            mask=pattern.mask, **more,
+            kernel,
+            chunk.tiles,
+            data=chunk.buffer,
+            first=chunk.first,
+            kind=pattern.kind,
+            a=pattern.a,
+            b=pattern.b,
+            mask=pattern.mask,
+            **more,
         )
 
     def _reporting(self, room: int) -> dict[str, Buffer | int]:
@@ -302,8 +323,16 @@ class Tester:
             self._restore(step.after, raw[:again])
 
     def _keep(
-        self, test: str, step: Step, chunk: Chunk, pass_index: int, record: RawRecord, rereads: tuple[int, ...],
-        rewrite: int | None, recheck: bool | None, temperature: float | None,
+        self,
+        test: str,
+        step: Step,
+        chunk: Chunk,
+        pass_index: int,
+        record: RawRecord,
+        rereads: tuple[int, ...],
+        rewrite: int | None,
+        recheck: bool | None,
+        temperature: float | None,
     ) -> None:
         after = step.after
         second = after is not None and record.expected != step.pattern.value(record.word)
@@ -314,10 +343,19 @@ class Tester:
             before = None
         self.ledger.add_record(
             ErrorRecord(
-                word=record.word, expected=record.expected, actual=record.actual, rereads=rereads, rewrite=rewrite,
-                recheck=recheck, previous=None if before is None else before.value(record.word),
-                origin=None if origin == record.word else origin, test=test, step=step.words, pass_index=pass_index,
-                time=self.elapsed(), temperature=temperature,
+                word=record.word,
+                expected=record.expected,
+                actual=record.actual,
+                rereads=rereads,
+                rewrite=rewrite,
+                recheck=recheck,
+                previous=None if before is None else before.value(record.word),
+                origin=None if origin == record.word else origin,
+                test=test,
+                step=step.words,
+                pass_index=pass_index,
+                time=self.elapsed(),
+                temperature=temperature,
             ),
             record.address,
         )
@@ -373,8 +411,14 @@ class Tester:
             step = (chunk.words - DISTURB_DISTANCE // 8) // (pairs * positions)
             for position in range(positions):
                 duration = self.device.launch(
-                    "row_disturb", pairs, data=chunk.buffer, offset_words=position * pairs * step, step_words=step,
-                    distance_words=DISTURB_DISTANCE // 8, repeats=repeats, sink=self.book.sink,
+                    "row_disturb",
+                    pairs,
+                    data=chunk.buffer,
+                    offset_words=position * pairs * step,
+                    step_words=step,
+                    distance_words=DISTURB_DISTANCE // 8,
+                    repeats=repeats,
+                    sink=self.book.sink,
                 )
                 self.activations = max(self.activations, repeats / duration)
                 self.tick(0)

@@ -44,7 +44,9 @@ def library() -> ctypes.CDLL:
     return opened
 
 
-def pack(kernel: str, tiles: int, arguments: Mapping[str, Buffer | int]) -> tuple[ctypes.Array[ctypes.c_void_p], object]:
+def pack(
+    kernel: str, tiles: int, arguments: Mapping[str, Buffer | int]
+) -> tuple[ctypes.Array[ctypes.c_void_p], object]:
     """Pointers to 8-byte slots that hold the arguments in order, and what must be kept alive beside them."""
     if kernel not in kernels():
         raise TypeError(f"no kernel named {kernel!r}")

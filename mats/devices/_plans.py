@@ -100,7 +100,9 @@ class Layout:
         channel = ((physical >> 12) % self.geometry.groups) << self.geometry.channel_bits | bits
         local = (physical >> 8) // self.geometry.channels * 256 + (physical & 255)
         row = local // self.geometry.row_bytes
-        return Place(channel, row % self.geometry.banks, row // self.geometry.banks, local % self.geometry.row_bytes // 32)
+        return Place(
+            channel, row % self.geometry.banks, row // self.geometry.banks, local % self.geometry.row_bytes // 32
+        )
 
 
 def layout(geometry: Geometry, capacity: int, seed: int) -> Layout:
@@ -243,10 +245,14 @@ def built_in(name: str, *, geometry: str = DEFAULT_GEOMETRY, seed: int = 1, capa
 def _faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
     if name == "stuck_cell":
         bit = at.bit()
-        return (SimFault("stuck_bits", bit, bit * at.random.randrange(2), sector=at.sector(), word=at.random.randrange(4)),)
+        return (
+            SimFault("stuck_bits", bit, bit * at.random.randrange(2), sector=at.sector(), word=at.random.randrange(4)),
+        )
     if name == "weak_retention":
         return tuple(
-            SimFault("decay", bit, bit * at.random.randrange(2), after=0.5, sector=at.sector(), word=at.random.randrange(4))
+            SimFault(
+                "decay", bit, bit * at.random.randrange(2), after=0.5, sector=at.sector(), word=at.random.randrange(4)
+            )
             for bit in (at.bit() for _ in range(24))
         )
     if name == "stuck_dq":
@@ -285,7 +291,9 @@ def _cell_array_faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
     if name == "failing_column":
         bit = at.bit()
         level, word = bit * at.random.randrange(2), at.random.randrange(4)
-        return (SimFault("stuck_bits", bit, level, channel=place.channel, bank=place.bank, column=place.column, word=word),)
+        return (
+            SimFault("stuck_bits", bit, level, channel=place.channel, bank=place.bank, column=place.column, word=word),
+        )
     if name == "failing_bank":
         return (SimFault("damaged", value=at.random.getrandbits(32), channel=place.channel, bank=place.bank),)
     if name == "soft_upset":
@@ -302,11 +310,25 @@ def _coupled(at: _Seeded) -> SimFault:
     aggressor = at.random.randrange(at.capacity // 64)
     victim = at.random.randrange(aggressor * 4 + 1024, at.capacity // 8)
     bit = at.bit()
-    return SimFault("couple", bit, victim, threshold=at.random.randrange(2), sector=aggressor, word=at.random.randrange(4))
+    return SimFault(
+        "couple", bit, victim, threshold=at.random.randrange(2), sector=aggressor, word=at.random.randrange(4)
+    )
 
 
-_PLAN_KEYS = {"name", "summary", "geometry", "capacity_mib", "peak_gbps", "seed", "slow_after", "slow_factor", "spilled",
-              "corrupt_counters", "temperature", "fault"}
+_PLAN_KEYS = {
+    "name",
+    "summary",
+    "geometry",
+    "capacity_mib",
+    "peak_gbps",
+    "seed",
+    "slow_after",
+    "slow_factor",
+    "spilled",
+    "corrupt_counters",
+    "temperature",
+    "fault",
+}
 
 
 def parse_plan(text: str, origin: str) -> Plan:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
 from mats.devices._library import allocate, library, pack, release
-from mats.model import Absent, AbsenceKind, Quantity, Reading, TargetInfo, Unit
+from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.target import Target
 
 CPU_CACHE = "sys/devices/system/cpu/cpu0/cache"
@@ -102,9 +102,7 @@ class HostDevice:
         if offset < 0 or offset + size > destination.size:
             raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
         start = time.perf_counter()
-        ctypes.memmove(
-            destination.address + offset, source.address if isinstance(source, Buffer) else source, size
-        )
+        ctypes.memmove(destination.address + offset, source.address if isinstance(source, Buffer) else source, size)
         return time.perf_counter() - start
 
     def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
@@ -129,7 +127,8 @@ class HostDevice:
         )
 
     def holders(self) -> tuple[HeldBy, ...] | str:
-        return "a host's memory is shared by every process"
+        """Nobody: a host's memory is shared by every process, and the headroom is left to them."""
+        return ()
 
     def now(self) -> float:
         return time.monotonic()

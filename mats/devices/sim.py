@@ -24,13 +24,11 @@ from mats.devices._plans import (
     parse_plan,
     plan_names,
 )
-from mats.model import Absent, AbsenceKind, Quantity, TargetInfo, Unit
+from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.target import Target
 
 PAGE = 2 << 20
-RESERVED = 2 << 20
-"""Bytes a simulated driver keeps for itself."""
 LAUNCH_SECONDS = 10e-6
 BLOCKS = 4
 CACHE = 256 << 10
@@ -94,6 +92,7 @@ class SimDevice:
         self._plan = plan
         self._name = name or f"sim:{plan.name}"
         self._clock = 0.0
+        self._reserved = plan.capacity // 64  # what a simulated driver keeps for itself
         self._random = random.Random(plan.seed)
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.layout = layout(plan.geometry, plan.capacity, plan.seed)
@@ -121,7 +120,7 @@ class SimDevice:
             name=self._name,
             kind="sim",
             title=f"simulated card, plan {plan.name} ({plan.geometry.title})",
-            memory_total=Quantity(plan.capacity + RESERVED, Unit.BYTE),
+            memory_total=Quantity(plan.capacity + self._reserved, Unit.BYTE),
             cache_size=Quantity(CACHE, Unit.BYTE),
             peak_bandwidth=Quantity(plan.peak, Unit.BYTE_PER_SECOND),
             peak_formula="the plan's own figure",
@@ -133,9 +132,9 @@ class SimDevice:
     def memory(self) -> MemoryState:
         used = 0 if self._plan.spilled else sum(size for size, _ in self._held.values() if size >= PAGE)
         return MemoryState(
-            total=self._plan.capacity + RESERVED,
+            total=self._plan.capacity + self._reserved,
             free=self._plan.capacity - used,
-            reserved=Quantity(RESERVED, Unit.BYTE),
+            reserved=Quantity(self._reserved, Unit.BYTE),
             others=Quantity(0, Unit.BYTE),
         )
 

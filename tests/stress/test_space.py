@@ -1,0 +1,104 @@
+"""How much is tested, and that every other byte is accounted for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mats.device import Buffer, MemoryState, OutOfMemory
+from mats.model import AbsenceKind, Absent, Quantity, Unit
+from mats.probe import UsageError
+from mats.probes import _space as space
+
+MIB = 1 << 20
+
+
+class Lender:
+    """A device that lends ``free`` bytes, at most ``largest`` at once, and nothing from the ``fails_at``-th call on."""
+
+    def __init__(self, free: int, largest: int = 1 << 40, fails_at: int = 1 << 30) -> None:
+        self.free, self.largest, self.calls, self.fails_at = free, largest, 0, fails_at
+
+    def allocate(self, size: int) -> Buffer:
+        self.calls += 1
+        if size > self.free or size > self.largest or self.calls >= self.fails_at:
+            raise OutOfMemory(f"no {size} bytes")
+        self.free -= size
+        return Buffer(self.calls << 40, size)
+
+
+def state(total: int, free: int, reserved: int | None = 0, others: int | None = 0) -> MemoryState:
+    def told(size: int | None) -> Quantity | Absent:
+        return Absent(AbsenceKind.NOT_SUPPORTED, "not told") if size is None else Quantity(size, Unit.BYTE)
+
+    return MemoryState(total, free, told(reserved), told(others))
+
+
+@given(
+    total=st.integers(64, 200_000),
+    used=st.integers(0, 60),
+    reserved=st.one_of(st.none(), st.integers(0, 100)),
+    others=st.one_of(st.none(), st.integers(0, 100)),
+    tested=st.floats(0, 1),
+    limited=st.booleans(),
+)
+def test_every_byte_is_accounted_for(
+    total: int, used: int, reserved: int | None, others: int | None, tested: float, limited: bool
+) -> None:
+    # given
+    mib = MIB
+    now = state(
+        total * mib,
+        (total - used) * mib,
+        None if reserved is None else reserved * mib,
+        None if others is None else others * mib,
+    )
+    size = int(tested * (total - used)) * mib
+    # when
+    parts = space.account(now, size, space.Request(size, 256 * mib, limited))
+    # then
+    assert size + sum(part for _, part in parts) == now.total
+    assert all(part > 0 for _, part in parts)
+
+
+@pytest.mark.parametrize("wanted", [2, 4, 30, 512, 5000, 81920])
+def test_chunks_cover_what_is_wanted(wanted: int) -> None:
+    chunks, refused = space.allocate_chunks(Lender(1 << 50), wanted * MIB)
+    assert sum(chunk.buffer.size for chunk in chunks) == wanted * MIB
+    assert refused == ""
+    assert [chunk.first for chunk in chunks] == [sum(c.words for c in chunks[:i]) for i in range(len(chunks))]
+
+
+def test_a_fragmented_device_is_tested_in_smaller_chunks() -> None:
+    chunks, refused = space.allocate_chunks(Lender(1 << 50, largest=16 * MIB), 1024 * MIB)
+    assert sum(chunk.buffer.size for chunk in chunks) == 1024 * MIB
+    assert refused == ""
+
+
+def test_a_refusal_is_told() -> None:
+    chunks, refused = space.allocate_chunks(Lender(100 * MIB), 200 * MIB)
+    assert sum(chunk.buffer.size for chunk in chunks) == 100 * MIB
+    assert "bytes" in refused
+
+
+def test_more_than_the_device_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="asks for 2048 MiB, the device has 1024 MiB"):
+        space.request("cuda", state(1 << 30, 1 << 30), 2 << 30, None, None)
+
+
+def test_size_and_coverage_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        space.request("cuda", state(1 << 30, 1 << 30), 64 * MIB, 0.5, None)
+
+
+def test_a_host_lends_half_of_what_is_available() -> None:
+    asked = space.request("host", state(64 << 30, 40 << 30), None, None, None)
+    assert asked.wanted == 20 << 30
+    assert asked.limited
+
+
+def test_a_gpu_is_tested_down_to_its_headroom() -> None:
+    asked = space.request("cuda", state(80 << 30, 79 << 30), None, None, None)
+    assert (79 << 30) - asked.wanted - asked.headroom <= space.OWN + space.PAGE
+    assert not asked.limited
