@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mats.probes._diagnosis import ErrorRecord, ErrorTotals
 
@@ -36,31 +36,46 @@ def _record(word: int, sweep: Sweep, fault: Fault, memory: Memory, time: float) 
 
 
 def run(
-    memory: Memory, faults: Sequence[Fault], sweeps: Sequence[Sweep], *, cap: int = 65_536
+    memory: Memory, faults: Sequence[Fault], sweeps: Sequence[Sweep], *, cap: int = 65_536, sparse: bool = False
 ) -> tuple[list[ErrorRecord], ErrorTotals]:
-    """All errors of the faults in the order of the sweeps and of the addresses; records of the first ``cap``."""
+    """All errors of the faults in the order of the sweeps and of the addresses; records of the first ``cap``.
+
+    ``sparse``: as on a device, where a sweep that overwrites what it verified can read nothing again and only
+    the first errors of a sweep are tried again.
+    """
     errors: list[ErrorRecord] = []
     for time, sweep in enumerate(sweeps):
         met: dict[int, ErrorRecord] = {}
         for fault in faults:
             for word in fault.words:
                 record = _record(word, sweep, fault, memory, float(time))
-                if record is not None and word not in met:
-                    met[word] = record
-        errors += (met[word] for word in sorted(met))
+                if record is not None:
+                    met.setdefault(word, record)
+        seen = [met[word] for word in sorted(met)]
+        errors += [_thinned(one, index, time % 2 == 1) for index, one in enumerate(seen)] if sparse else seen
     return errors[:cap], count(errors, memory.words, sweeps)
+
+
+def _thinned(record: ErrorRecord, index: int, overwritten: bool) -> ErrorRecord:
+    """The record without what was not tried."""
+    return replace(
+        record,
+        rereads=() if overwritten or index >= 64 else record.rereads,
+        rewrite=record.rewrite if index < 64 else None,
+        recheck=None if overwritten or index >= 16 else record.recheck,
+    )
 
 
 def count(errors: Sequence[ErrorRecord], words: int, sweeps: Sequence[Sweep]) -> ErrorTotals:
     """The full counts of these errors."""
-    up, down = [0] * 64, [0] * 64
-    popcounts = [0] * 65
+    up, down, popcounts = [0] * 64, [0] * 64, [0] * 65
     for error in errors:
         flips = (error.expected ^ error.actual) & MASK
         popcounts[flips.bit_count()] += 1
-        for bit in range(64):
-            if flips >> bit & 1:
-                (up if error.actual >> bit & 1 else down)[bit] += 1
+        for counts, mask in ((up, flips & error.actual), (down, flips & error.expected)):
+            while mask:
+                counts[(mask & -mask).bit_length() - 1] += 1
+                mask &= mask - 1
     failed = Counter(error.test for error in errors)
     verified = Counter(sweep.test for sweep in sweeps)
     return ErrorTotals(
@@ -73,10 +88,3 @@ def count(errors: Sequence[ErrorRecord], words: int, sweeps: Sequence[Sweep]) ->
         by_test={test: (failed[test], sweeps_of * words) for test, sweeps_of in verified.items()},
         tested_words=words,
     )
-
-
-def trial(memory: Memory, faults: Sequence[Fault], sweeps: Sequence[Sweep], rng: random.Random) -> tuple[
-    list[ErrorRecord], ErrorTotals
-]:
-    """A run whose records end at one of several caps, as they do in practice."""
-    return run(memory, faults, sweeps, cap=rng.choice((100, 1_000, 65_536)))

@@ -6,7 +6,7 @@ A fault answers for one word in one sweep with what a test would see, or None wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .geometry import BANKS, Memory
@@ -287,6 +287,3 @@ MAKERS: tuple[Callable[[Memory, random.Random], Fault], ...] = (
 )  # fmt: skip
 """Every fault that gives many errors."""
 
-
-def together(faults: Iterable[Fault]) -> list[Fault]:
-    return list(faults)
