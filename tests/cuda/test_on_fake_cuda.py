@@ -12,22 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from .on_fake import HERE, REAL_DRIVER, folder, on_fake
+from .on_fake import HERE, REAL_DRIVER, ROOT, folder, on_fake
 
 __all__ = ["folder"]
 SUITES = sorted(path.name for path in HERE.glob("suite_*.py"))
 
+PYTEST = ("-q", "-p", "no:cacheprovider", "--color=no")
+
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_suite_on_the_fake_driver(folder: str, suite: str) -> None:
-    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "fake_plugin", "--color=no"]
-
-    done = on_fake(folder, "pytest", [*plain, str(HERE / suite)])
+    done = on_fake(folder, "pytest", [*PYTEST, "-p", "fake_plugin", str(HERE / suite)])
 
     said = done.stdout + done.stderr
     passed = re.search(r"(\d+) passed in", said)
     assert done.returncode == 0, said
     assert passed and int(passed[1]) > 0 and "skipped" not in said, said
+
+
+def test_the_tests_of_a_real_gpu_hold_on_the_fake_driver(folder: str) -> None:
+    without = "not checked and not kernel_is_right and not bandwidths and not nvml"
+
+    done = on_fake(
+        folder, "pytest", [*PYTEST, "-k", without, str(ROOT / "tests" / "gpu")], MATS_FAKE_CUDA="memory=4294967296"
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "10 passed" in done.stdout and "skipped" not in done.stdout, done.stdout
 
 
 def test_the_fake_driver_refuses_to_work_unasked(folder: str) -> None:
