@@ -39,7 +39,8 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
     except DeviceError as error:
         lost = Absent(AbsenceKind.DEVICE_LOST, str(error))
         return TargetInfo(name, "cuda", f"GPU {index} (does not answer)", lost, lost, lost, "", origin_kind="cuda")
-    gpu = find_gpu(nvml, read_uuid(index))
+    digits = read_uuid(index)
+    gpu = find_gpu(nvml, digits)
     peak, formula = peak_bandwidth(properties, gpu)
     return TargetInfo(
         name=name,
@@ -49,7 +50,7 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
         cache_size=_positive(properties["l2CacheSize"], Unit.BYTE, "size of the L2 cache"),
         peak_bandwidth=peak,
         peak_formula=formula,
-        identity=_identity(cuda, nvml, index, properties, gpu),
+        identity=_identity(cuda, nvml, index, properties, _uuid(gpu, digits)),
         origin_kind="cuda",
     )
 
@@ -67,11 +68,14 @@ def find_gpu(nvml: Nvml, digits: str) -> source.Gpu | Absent:
     return gpu
 
 
-def _identity(
-    cuda: Cuda, nvml: Nvml, index: int, properties: dict[str, Any], gpu: source.Gpu | Absent
-) -> tuple[tuple[str, str], ...]:
-    digits = read_uuid(index)
-    uuid = f"GPU-{digits}" if isinstance(gpu, Absent) and digits else "" if isinstance(gpu, Absent) else gpu.uuid
+def _uuid(gpu: source.Gpu | Absent, digits: str) -> str:
+    """With the prefix under which NVML knows it; without NVML it is taken for a whole GPU. Empty when not told."""
+    if isinstance(gpu, source.Gpu):
+        return gpu.uuid
+    return f"GPU-{digits}" if digits else ""
+
+
+def _identity(cuda: Cuda, nvml: Nvml, index: int, properties: dict[str, Any], uuid: str) -> tuple[tuple[str, str], ...]:
     driver = nvml if isinstance(nvml, Absent) else source.read_driver(nvml)
     pairs = {
         "uuid": uuid,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mats.device import DeviceError
-from mats.devices._cuda_errors import classify, unusable
+from mats.devices._cuda_errors import NO_DEVICE, classify, unusable
 
 UUID_BYTES = 16
 COMPILING = threading.Lock()
@@ -46,11 +46,16 @@ class Cuda:
     def count(self) -> int:
         """How many GPUs there are, at least one. Raises DeviceError with the reason when none can be used."""
         try:
-            return int(self.runtime.getDeviceCount())
+            found = int(self.runtime.getDeviceCount())
         except self.runtime.CUDARuntimeError as error:
-            versions = self.runtime.driverGetVersion(), self.runtime.runtimeGetVersion()
-            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            raise unusable(error.status, str(error), *versions, visible) from error
+            raise self._unusable(error.status, str(error)) from error
+        if not found:
+            raise self._unusable(NO_DEVICE, "the driver counts 0 devices")
+        return found
+
+    def _unusable(self, status: int, text: str) -> DeviceError:
+        versions = self.runtime.driverGetVersion(), self.runtime.runtimeGetVersion()
+        return unusable(status, text, *versions, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def properties(self, index: int) -> dict[str, Any]:
         """The device's properties by CuPy's names for them; reading them makes no context. Raises DeviceError."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, MemoryState
 from mats.devices import _cuda_facts as facts
-from mats.devices._cuda_runtime import COMPILING, Cuda, load
+from mats.devices._cuda_runtime import COMPILING, Cuda, load, read_uuid
 from mats.kernel import Kernel, bind, kernel_source, kernels
 from mats.model import Absent, TargetInfo
 from mats.sources import nvml as nvml_source
@@ -72,7 +72,7 @@ class CudaDevice:
         self._nvml = nvml
         self._index = index
         self._info = info
-        self._gpu = nvml if isinstance(nvml, Absent) else nvml_source.find(nvml, info.uuid)
+        self._gpu = facts.find_gpu(nvml, read_uuid(index))
         self._lock = threading.Lock()
         self._bases: dict[int, int] = {}
         self._functions: dict[str, Any] = {}

@@ -121,6 +121,7 @@ def read_performance_state(gpu: Gpu) -> Reading:
 
 
 def read_clocks(gpu: Gpu) -> ClockFacts:
+    """Clocks now, the highest memory clock, and what holds them down."""
     nvml = gpu.nvml
     return ClockFacts(
         core=_quantity(_get(gpu, "core clock", "ClockInfo", nvml.NVML_CLOCK_SM), Unit.HERTZ, MEGAHERTZ),
@@ -150,6 +151,7 @@ def read_held(gpu: Gpu) -> tuple[tuple[str, Reading], ...]:
 
 
 def read_ecc(gpu: Gpu) -> EccFacts:
+    """The mode, and the volatile counts: since the driver was loaded or the GPU was reset."""
     nvml = gpu.nvml
     mode = _get(gpu, "ECC mode", "EccMode")
     counts = []
@@ -164,6 +166,7 @@ def read_ecc(gpu: Gpu) -> EccFacts:
 
 
 def read_remap(gpu: Gpu) -> RemapFacts:
+    """Rows that were replaced; Ampere and newer. Zeros do not mean that a board has ECC."""
     rows = _get(gpu, "remapped rows", "RemappedRows")
     values = [rows] * 4 if isinstance(rows, Absent) else list(rows)
     return RemapFacts(*(_quantity(value, Unit.COUNT) for value in values))
