@@ -53,7 +53,7 @@ _ZEROS = Pattern(CONSTANT)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One sweep. ``pattern`` is written or verified, ``after`` is what an exchange writes; ``words`` are for reports."""
+    """One sweep. ``pattern`` is written or verified, ``after`` is what an exchange writes; ``words`` go to reports."""
 
     operation: Operation
     words: str

@@ -161,7 +161,7 @@ def sentence(account: Account) -> str:
     """Coverage, passes, conditions, the bound, and what the run cannot exclude, in one short paragraph."""
     if account.bytes_verified <= 0:
         return f"{_coverage(account)}; nothing was verified, so nothing can be said about this memory."
-    parts = [f"{_coverage(account)}; {_work(account)}, {_conditions(account)}.", _claims(account)]
+    parts = [f"{_coverage(account)}; {_work(account)} {_conditions(account)}.", _claims(account)]
     if account.cache_resident:
         parts.append("The tested part fits into the cache: this says more about the cache than about the memory.")
     hours = account.duration / 3600

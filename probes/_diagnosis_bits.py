@@ -55,26 +55,28 @@ def _word_masks(records: Sequence[ErrorRecord]) -> dict[int, int]:
     return masks
 
 
-def _find_lines(masks: dict[int, int]) -> list[int]:
-    """Positions modulo 16 that stand out: far more words than the other positions have."""
-    folded = Counter(fold(mask, _LINE_POSITIONS) for mask in masks.values())
-    single = [folded[1 << position] for position in range(_LINE_POSITIONS)]
+def _find_lines(records: Sequence[ErrorRecord]) -> list[int]:
+    """Positions modulo 16 that stand out: far more words fail there alone than at the other positions."""
+    seen = {(record.word, fold(record.difference, _LINE_POSITIONS)) for record in records}
+    alone = Counter(mask for _, mask in seen)
+    single = [alone[1 << position] for position in range(_LINE_POSITIONS)]
+    words = distinct_words(records)
     found = [
         position
         for position, count in enumerate(single)
-        if count >= max(_MINIMUM_LINE_WORDS, 10 * median(single) + 1) and count >= 0.2 * len(masks)
+        if count >= max(_MINIMUM_LINE_WORDS, 10 * median(single) + 1) and count >= 0.2 * words
     ]
     return found if len(found) <= 3 else []
 
 
 def _split_lines(records: list[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
     masks = _word_masks(records)
-    lines = _find_lines(masks)
-    if not lines:
-        return [], records
+    lines = _find_lines(records)
     wanted = sum(1 << line for line in lines)
     inside = [r for r in records if fold(masks[r.word], _LINE_POSITIONS) & ~wanted == 0]
     outside = [r for r in records if fold(masks[r.word], _LINE_POSITIONS) & ~wanted != 0]
+    if not lines or distinct_words(inside) < max(_MINIMUM_LINE_WORDS, 0.2 * len(masks)):
+        return [], records
     several = {word for word in {r.word for r in inside} if fold(masks[word], _LINE_POSITIONS).bit_count() > 1}
     if len(lines) == 1 or len(several) >= 0.05 * distinct_words(inside):
         return [_line_group(inside, totals, len(records))], outside

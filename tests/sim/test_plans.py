@@ -1,0 +1,119 @@
+"""Plans of the simulator: built in, from files, and the layout they stand on."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+
+from mats.devices import _plans as plans
+from mats.devices._library import library
+from mats.devices.sim import PAGE, SimDevice, find_plan
+from mats.devices.sim import plans as listed
+from mats.probe import UsageError
+
+FAULT_MODEL = Path(__file__).parents[2] / "kernels" / "include" / "fault_model.hpp"
+
+
+def test_the_kinds_of_fault_are_numbered_alike_in_both_languages() -> None:
+    text = FAULT_MODEL.read_text()
+    numbered = dict(re.findall(r"^  ([A-Z_]+) = (\d+),", text, re.M))
+    assert {name.upper(): str(i) for i, name in enumerate(plans.FAULT_KINDS)} == numbered
+
+
+@pytest.mark.parametrize("shape", plans.GEOMETRIES)
+def test_a_sector_lies_at_the_same_place_in_both_languages(shape: str) -> None:
+    # given
+    device = SimDevice(plans.built_in("healthy", geometry=shape, capacity=8 << 20))
+    model, layout, out = device._model, device.layout, (ctypes.c_ulonglong * 4)()
+    # when
+    differing = []
+    for sector in range(0, 4 * 65536, 611):
+        physical = layout.pages[sector >> 16] * PAGE + (sector & 0xFFFF) * 32
+        library().mats_sim_place(model, physical, out)
+        place = layout.place(sector)
+        if list(out) != [place.channel, place.bank, place.row, place.column]:
+            differing.append(sector)
+    device.close()
+    # then
+    assert differing == []
+
+
+@pytest.mark.parametrize("shape", plans.GEOMETRIES)
+def test_channels_share_the_memory_evenly(shape: str) -> None:
+    geometry = plans.GEOMETRIES[shape]
+    layout = plans.layout(geometry, 32 << 20, 7)
+    counts: dict[int, int] = {}
+    for sector in range(0, 16 * 65536, 8):
+        channel = layout.place(sector).channel
+        counts[channel] = counts.get(channel, 0) + 1
+    assert len(counts) == geometry.channels
+    assert max(counts.values()) < 1.5 * min(counts.values())
+
+
+@pytest.mark.parametrize("name", [name for name, _ in plans.plan_names()])
+def test_every_built_in_plan_opens(name: str) -> None:
+    device = SimDevice(find_plan(f"{name}@gddr6-384"))
+    info = device.describe()
+    device.close()
+    assert info.simulated
+    assert name in info.title
+
+
+def test_the_list_for_explain_names_plans_and_geometries() -> None:
+    names = [name for name, _ in listed()]
+    assert "stuck_dq" in names
+    assert "PLAN@hbm3-5" in names
+
+
+def test_a_plan_of_the_users_own_is_read(tmp_path: Path) -> None:
+    # given
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'geometry = "gddr6-256"\ncapacity_mib = 8\nseed = 4\n'
+        '[[fault]]\nkind = "stuck_bits"\nmask = 0x20\nvalue = 0x20\nchannel = 3\n'
+    )
+    # when
+    plan = find_plan(str(file))
+    # then
+    assert plan.name == "mine"
+    assert plan.capacity == 8 << 20
+    assert plan.faults == (plans.SimFault("stuck_bits", 0x20, 0x20, channel=3),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("capacity_mib = ", "is not a plan"),
+        ("capacty_mib = 8", "unknown key 'capacty_mib'"),
+        ('geometry = "hbm9"', "no geometry named 'hbm9'"),
+        ("capacity_mib = 3", "even number"),
+        ("capacity_mib = -8", "not negative"),
+        ('capacity_mib = "8"', "must be a number"),
+        ("spilled = 1", "true or false"),
+        ("fault = 3", r"\[\[fault\]\]"),
+        ('[[fault]]\nkind = "stuck"', "kind must be one of"),
+        ('[[fault]]\nkind = "stuck_bits"\nmaks = 1', "unknown key 'maks'"),
+        ('[[fault]]\nkind = "flip_bits"\nprobability = 2', "between 0 and 1"),
+        ('[[fault]]\nkind = "stuck_bits"\nmask = 1.5', "whole number"),
+        ('[[fault]]\nkind = "stuck_bits"\n' * 33, "at most 32"),
+    ],
+)
+def test_a_plan_with_a_mistake_gets_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        find_plan(str(file))
+    assert "\n" not in str(caught.value) or "is not a plan" in str(caught.value)
+
+
+def test_a_missing_plan_file_is_named() -> None:
+    with pytest.raises(UsageError, match=r"cannot read the plan nowhere\.toml"):
+        find_plan("nowhere.toml")
+
+
+def test_an_unknown_plan_points_to_the_list() -> None:
+    with pytest.raises(UsageError, match="mats explain sim"):
+        find_plan("stuck_dp")
