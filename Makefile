@@ -35,6 +35,7 @@ install: check-python
 	touch $(VENV)/installed || \
 	{ echo 'mats: the installation failed; the reason stands above. It needs a package index that pip can reach.' >&2; exit 1; }
 
+# The tests run on the wheel, not on the checkout: PYTHONSAFEPATH keeps the current folder out of every process's path.
 test: check-python check-compiler
 	@echo '== a fresh environment in $(TEST_VENV)'
 	@rm -rf $(TEST_VENV) $(WHEELS)
@@ -48,7 +49,7 @@ test: check-python check-compiler
 	@$(TEST_VENV)/bin/ruff format --check .
 	@$(TEST_VENV)/bin/mypy
 	@echo '== tests (kernels with nvcc and NVRTC, sanitizers, packaging among them)'
-	@$(TEST_VENV)/bin/pytest -n 2 $(PYTEST_ARGS)
+	@PYTHONSAFEPATH=1 $(TEST_VENV)/bin/pytest -n 2 $(PYTEST_ARGS)
 
 gpu-check: install
 	$(VENV)/bin/python benchmarks/gpu_check.py $(ARGS)

@@ -20,7 +20,9 @@ TEST_FILE_LINES = 600
 LONG_FUNCTIONS: dict[str, str] = {
     "tests/reports/example_runs.py:failing_sim": "one example run, written out as data",
 }
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "kernels/include/fault_model.hpp": "one model: a geometry, its faults, and how each shows",
+}
 
 SOURCE_SUFFIXES = (".py", ".cu", ".cuh", ".cpp", ".hpp", ".h")
 
@@ -31,9 +33,9 @@ def python_files(project_files: list[str], *folders: str) -> list[str]:
 
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_a_leaf_refuses_its_bare_name(root: Path, leaf: str) -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-c", f"import {leaf}"], cwd=root, capture_output=True, text=True, check=False
-    )
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); import {leaf}"
+
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert outcome.returncode == 1
     assert f"import mats.{leaf}, not {leaf}: install the project first (pip install -e .)" in outcome.stderr
