@@ -19,6 +19,7 @@ setup(
                 "kernels/native/flavour.inc",
                 "kernels/include/shim.hpp",
                 "kernels/include/fault_model.hpp",
+                "kernels/include/faults.hpp",
                 "kernels/include/mats.cuh",
                 "kernels/include/pattern.cuh",
                 "kernels/include/report.cuh",

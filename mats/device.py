@@ -44,11 +44,15 @@ class MemoryState:
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
-    """Another process on the device: name or absent, bytes or absent."""
+    """Another process on the device: its name (empty when not told) and its bytes there.
+
+    ``draws_only``: a desktop or a viewer, which a test of the memory that is left does not disturb.
+    """
 
     pid: int
     name: str
     memory: Reading
+    draws_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class ProcessFacts:
 
     pid: int
     memory: Reading
+    draws_only: bool = False
+    """It draws and does not compute, as a desktop does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,6 +209,10 @@ class Lane:
         if isinstance(holders, str):
             self._say(Note(f"{slot.target.name}: other processes could not be listed: {holders}"))
             return ""
+        drawing = [_named(holder) for holder in holders if holder.draws_only]
+        holders = tuple(holder for holder in holders if not holder.draws_only)
+        if drawing:
+            self._say(Note(f"{slot.target.name} also drew for {', '.join(drawing[:3])}: times may be unsteady"))
         if not holders:
             return ""
         users = ", ".join(_named(holder) for holder in holders[:3]) + (", ..." if len(holders) > 3 else "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -33,6 +33,9 @@ _LINE_POSITIONS = 16
 _MINIMUM_LINE_WORDS = 5
 """Five words that agree in one of 16 positions by chance: 16**-4, under 2e-5."""
 _MINIMUM_COLUMN_WORDS = 8
+_MOST_LANES = 2
+_MANY_FLIPS = 4
+"""Flipped bits of a word that fall into one lane by chance at most once in 8 words, seldom in most words."""
 _MINIMUM_LANE_BITS = 24.0
 """Evidence for a byte lane in bits: log2 of how unlikely it is that flips fall into it by chance."""
 
@@ -40,8 +43,10 @@ _MINIMUM_LANE_BITS = 24.0
 def split_by_bits(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
     """Groups explained by a line or a lane, and the records that are left."""
     groups, rest = _split_lines(list(records), totals)
-    lane, rest = _split_lane(rest, totals)
-    if lane is not None:
+    for _ in range(_MOST_LANES):
+        lane, rest = _split_lane(rest, totals)
+        if lane is None:
+            break
         more, rest = _split_lines(rest, totals)
         groups += [lane, *more]
     return groups, rest
@@ -55,27 +60,27 @@ def _word_masks(records: Sequence[ErrorRecord]) -> dict[int, int]:
     return masks
 
 
-def _find_lines(records: Sequence[ErrorRecord]) -> list[int]:
-    """Positions modulo 16 that stand out: far more words fail there alone than at the other positions."""
+def _find_lines(records: Sequence[ErrorRecord], masks: Mapping[int, int]) -> list[int]:
+    """Positions modulo 16 that stand out: words fail there alone, few at the others, none elsewhere in the byte."""
     seen = {(record.word, fold(record.difference, _LINE_POSITIONS)) for record in records}
     alone = Counter(mask for _, mask in seen)
     single = [alone[1 << position] for position in range(_LINE_POSITIONS)]
-    words = distinct_words(records)
+    lanes = [sum(fold(mask, _LINE_POSITIONS) & ~(0xFF << first) == 0 for mask in masks.values()) for first in (0, 8)]
     found = [
         position
         for position, count in enumerate(single)
-        if count >= max(_MINIMUM_LINE_WORDS, 10 * median(single) + 1) and count >= 0.2 * words
+        if count >= max(_MINIMUM_LINE_WORDS, 10 * median(single) + 1, 0.4 * lanes[position // 8])
     ]
     return found if len(found) <= 3 else []
 
 
 def _split_lines(records: list[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
     masks = _word_masks(records)
-    lines = _find_lines(records)
+    lines = _find_lines(records, masks)
     wanted = sum(1 << line for line in lines)
     inside = [r for r in records if fold(masks[r.word], _LINE_POSITIONS) & ~wanted == 0]
     outside = [r for r in records if fold(masks[r.word], _LINE_POSITIONS) & ~wanted != 0]
-    if not lines or distinct_words(inside) < max(_MINIMUM_LINE_WORDS, 0.2 * len(masks)):
+    if not lines or distinct_words(inside) < _MINIMUM_LINE_WORDS:
         return [], records
     several = {word for word in {r.word for r in inside} if fold(masks[word], _LINE_POSITIONS).bit_count() > 1}
     if len(lines) == 1 or len(several) >= 0.05 * distinct_words(inside):
@@ -198,7 +203,7 @@ def concentrated_in_lane(histogram: Sequence[int], share: float) -> bool:
 
 def _split_lane(records: list[ErrorRecord], totals: ErrorTotals) -> tuple[Group | None, list[ErrorRecord]]:
     masks = _word_masks(records)
-    lane = _find_lane(masks)
+    lane = _find_lane(list(masks.values()))
     if lane is None:
         return None, records
     inside = [r for r in records if masks[r.word] & ~lane.mask == 0]
@@ -206,26 +211,30 @@ def _split_lane(records: list[ErrorRecord], totals: ErrorTotals) -> tuple[Group 
     return _lane_group(inside, lane, totals, len(records)), outside
 
 
-def _find_lane(masks: dict[int, int]) -> _Lane | None:
-    """The narrowest lane that holds nearly all words, or stands out far from the others."""
-    if len(masks) < _MINIMUM_LINE_WORDS:
-        return None
-    counts = {lane: sum(mask & ~lane.mask == 0 for mask in masks.values()) for lane in _LANES}
+def _find_lane(masks: Sequence[int]) -> _Lane | None:
+    """The narrowest lane that holds nearly all words, or words whose many bits all fall into it."""
+    counts = {lane: sum(mask & ~lane.mask == 0 for mask in masks) for lane in _LANES}
     for lane in _LANES:
-        inside = [mask for mask in masks.values() if mask & ~lane.mask == 0]
-        if len(inside) < _MINIMUM_LINE_WORDS:
+        inside = [mask for mask in masks if mask & ~lane.mask == 0]
+        if len(inside) < _MINIMUM_LINE_WORDS or not _fills(inside, lane):
             continue
-        others = max(count for other, count in counts.items() if other.period == lane.period and other != lane)
-        flips = sum(mask.bit_count() for mask in inside)
-        stands_out = len(inside) >= 0.1 * len(masks) and others <= 0.1 * len(inside) and flips >= 2.5 * len(inside)
-        evidence = flips * math.log2(lane.period)
+        many = sum(mask.bit_count() >= _MANY_FLIPS for mask in inside)
+        stands_out = many >= max(_MINIMUM_LINE_WORDS, 0.5 * len(inside), 0.02 * len(masks))
+        evidence = sum(mask.bit_count() for mask in inside) * math.log2(lane.period)
+        wider = [one for one in _LANES if one.period < lane.period and lane.first % one.period == one.first]
+        if any(counts[one] > 1.1 * len(inside) for one in wider):
+            continue
         if evidence >= _MINIMUM_LANE_BITS and (len(inside) >= 0.95 * len(masks) or stands_out):
-            wider = [
-                other for other in _LANES if other.period < lane.period and lane.first % other.period == other.first
-            ]
-            if all(counts[other] <= 1.1 * len(inside) for other in wider):
-                return lane
+            return lane
     return None
+
+
+def _fills(masks: Sequence[int], lane: _Lane) -> bool:
+    """Whether most lines of the byte take part; one or two would be faults of lines."""
+    seen = 0
+    for mask in masks:
+        seen |= fold(mask, 8 * lane.period)
+    return seen.bit_count() >= 5
 
 
 def _lane_group(records: Sequence[ErrorRecord], lane: _Lane, totals: ErrorTotals, of: int) -> Group:

@@ -28,6 +28,8 @@ from ._diagnosis_records import (
 _CHANCE = 0.01
 _MANY_CELLS = 16
 """More stuck cells than this are no longer a fault of single cells."""
+_COLUMN_CELLS = 8
+"""So many cells at one place of their sectors are a column; from half of it they are not single cells."""
 _MANY_VICTIMS = 256
 _FAULT_OF = {Family.DISTURB: "row_disturb", Family.DWELL: "weak_retention", Family.INVERSION: "coupling"}
 _CONDITION = {
@@ -144,13 +146,39 @@ def split_stuck(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[li
         for word, seen in words.items()
         if _is_stuck(seen) and (len(words) <= 4 or (len(seen) >= 3 and occasions(seen) >= 2))
     }
-    if not stuck or len(stuck) > _MANY_CELLS:
-        return [], list(records)
-    group = tuple(record for seen in stuck.values() for record in seen)
-    evidence = tuple(_stuck_sentence(seen) for seen in list(stuck.values())[:3])
-    if len(stuck) > 3:
-        evidence += (f"{len(stuck):,} such cells in all",)
-    return [Group("stuck_cell", group, evidence)], [record for record in records if record.word not in stuck]
+    columns = _columns(stuck)
+    stuck = {word: seen for word, seen in stuck.items() if all(word not in column for column in columns)}
+    groups = [_column_group(column) for column in columns if len(column) >= _COLUMN_CELLS]
+    if 0 < len(stuck) <= _MANY_CELLS:
+        group = tuple(record for seen in stuck.values() for record in seen)
+        evidence = tuple(_stuck_sentence(seen) for seen in list(stuck.values())[:3])
+        if len(stuck) > 3:
+            evidence += (f"{len(stuck):,} such cells in all",)
+        groups.append(Group("stuck_cell", group, evidence))
+    taken = {record.word for group in groups for record in group.records}
+    return groups, [record for record in records if record.word not in taken]
+
+
+def _columns(stuck: _Words) -> list[_Words]:
+    """Cells that share their bit and their place in the 32-byte sector: too many for single cells."""
+    places: dict[tuple[int, int], dict[int, Sequence[ErrorRecord]]] = {}
+    for word, seen in stuck.items():
+        places.setdefault((word & 3, seen[0].difference), {})[word] = seen
+    return [column for column in places.values() if len(column) > _COLUMN_CELLS // 2]
+
+
+def _column_group(column: _Words) -> Group:
+    records = tuple(record for seen in column.values() for record in seen)
+    bit = records[0].difference.bit_length() - 1
+    pages = len({record.page for record in records})
+    return Group(
+        "failing_column",
+        records,
+        (
+            f"bit {bit} of the same word of the 32-byte sector stays wrong in {len(column):,} sectors of {pages:,} "
+            f"pages of 2 MiB: {len(records):,} errors",
+        ),
+    )
 
 
 def _is_stuck(records: Sequence[ErrorRecord]) -> bool:

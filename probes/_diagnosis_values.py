@@ -15,6 +15,7 @@ from ._diagnosis_bits import concentrated_in_lane
 from ._diagnosis_records import (
     ADDRESSED_TESTS,
     MIXED_TESTS,
+    OWN_ADDRESS,
     PAGE_SHIFT,
     WORD_MASK,
     ErrorRecord,
@@ -60,17 +61,26 @@ def _split_constant(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     names = {
         name
         for name, count in counts.most_common(3)
-        if count >= max(2, len(strong) // 5) and _is_constant([r for r in strong if _constant_name(r) == name], name)
+        if count >= max(5, 0.02 * len(strong)) and _is_constant([r for r in strong if _constant_name(r) == name], name)
     }
     if not names:
         return None, records
-    group = tuple(r for r in records if _constant_name(r) in names and not _is_cleared(r))
+    group = _constant_group([r for r in records if _constant_name(r) in names])
     taken = set(map(id, group))
     rest = [r for r in records if id(r) not in taken]
     shown = ", ".join(sorted("0xBADxxxxx" if name == "bad" else name for name in names))
     expected = len({r.expected for r in group})
     evidence = (f"{len(group):,} errors read the constant {shown} where {expected:,} different values were expected",)
     return Group("dead_channel", group, evidence), rest
+
+
+def _constant_group(records: Sequence[ErrorRecord]) -> tuple[ErrorRecord, ...]:
+    """Without the words that took the next write; beside such ones, a word that was not tried proves nothing."""
+    kept = [r for r in records if not _is_cleared(r)]
+    if len(records) - len(kept) <= 0.02 * len(records):
+        return tuple(kept)
+    seen = {r.word for r in kept if r.rewrite is not None}
+    return tuple(r for r in kept if r.word in seen)
 
 
 def _constant_name(record: ErrorRecord) -> str:
@@ -181,7 +191,15 @@ def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     fault, sentence = _relation(judged)
     few = len(found) >= 0.8 * len(mixed)
     values = {value & WORD_MASK for r in judged for value in (r.expected, r.actual, ~r.expected, ~r.actual)}
-    group = tuple(r for r in records if _from_elsewhere(r, values, trust_few_bits=few))
+    masks = (
+        {(r.word ^ r.origin) & _PAGE_MASK for r in judged if r.origin is not None} if fault == "address_alias" else ()
+    )
+    group = tuple(
+        r
+        for r in records
+        if _from_elsewhere(r, values, trust_few_bits=few)
+        or (r.origin is not None and r.test == OWN_ADDRESS and (r.word ^ r.origin) & _PAGE_MASK in masks)
+    )
     taken = set(map(id, group))
     evidence = (
         f"{len(group):,} errors; {len(judged):,} of the values decode to the expected value of another address",

@@ -9,19 +9,8 @@ from mats.device import Buffer, Conditions, Device
 from mats.model import Quantity
 
 from ._algorithms import Algorithm, Draw, Operation, Part, Step
-from ._diagnosis import ErrorRecord
-from ._errors import (
-    COMPARED,
-    PER_LAUNCH,
-    RECHECKED,
-    RECORD_BYTES,
-    REPORT_WORDS,
-    Book,
-    Ledger,
-    RawRecord,
-    raw_records,
-    words,
-)
+from ._collector import Collector, Occasion
+from ._errors import PER_LAUNCH, Book, Ledger
 from ._patterns import Pattern, rotated
 from ._space import Chunk
 
@@ -103,6 +92,10 @@ class Tester:
         """Bytes of the tested space."""
         return sum(chunk.buffer.size for chunk in self.chunks)
 
+    @property
+    def collector(self) -> Collector:
+        return Collector(self.device, self.chunks, self.book, self.cache, self.ledger)
+
     def elapsed(self) -> float:
         return self.device.now() - self._start
 
@@ -155,9 +148,9 @@ class Tester:
         for word, bits in flips:
             self.device.launch("inject", 1, data=chunk.buffer, word=word, flips=bits)
         self._launch("pattern_verify", chunk, pattern, **self._reporting(PER_LAUNCH))
-        recorded = words(self.device.fetch(self.book.report, 0, 16))[1]
-        found = {record.word for record in self._fetch_records(min(recorded, PER_LAUNCH))}
-        self._clear(chunk)
+        recorded = self.collector.recorded()
+        found = {record.word for record in self.collector.records(min(recorded, PER_LAUNCH))}
+        self.collector.clear(chunk)
         missed = [word for word, _ in flips if word + chunk.first not in found]
         return None if missed and recorded > PER_LAUNCH else missed
 
@@ -188,7 +181,11 @@ class Tester:
                 account.verified += int(size * share) * times
                 account.full_verifies += share * times * size / self.tested
                 self.ledger.add_verified(test, int(chunk.words * share) * times)
-                self._collect(test, step, chunk, pass_index)
+                content = self._contents[chunk.first]
+                before = None if step.operation is Operation.IDS_VERIFY else content.before
+                self.collector.collect(
+                    Occasion(test, step, chunk, pass_index, before, self.elapsed(), self._temperature())
+                )
             self._remember(step, chunk)
             self.tick(size * step.moved)
         account.duration += self.device.now() - begun
@@ -273,115 +270,6 @@ class Tester:
     def kept_every(self) -> int:
         """One of so many launches is in ``sweeps``."""
         return self._keep_every
-
-    # ---- errors ----
-
-    def _collect(self, test: str, step: Step, chunk: Chunk, pass_index: int) -> None:
-        failed, recorded = words(self.device.fetch(self.book.report, 0, 16))
-        if not failed and not recorded:
-            return
-        report = words(self.device.fetch(self.book.report, 0, 8 * REPORT_WORDS))
-        pages = words(self.device.fetch(self.book.pages, 0, 8 * (chunk.buffer.size >> 21)))
-        self.ledger.add_report(test, report, pages, chunk.first >> 18)
-        count = min(recorded, self.ledger.room(test))
-        if count:
-            self._recheck(test, step, chunk, pass_index, count)
-        self._clear(chunk)
-
-    def _clear(self, chunk: Chunk) -> None:
-        self.device.copy(self.book.report, bytes(8 * REPORT_WORDS))
-        self.device.copy(self.book.pages, bytes(8 * (chunk.buffer.size >> 21)))
-
-    def _fetch_records(self, count: int) -> list[RawRecord]:
-        return list(raw_records(self.device.fetch(self.book.records, 0, RECORD_BYTES * count))) if count else []
-
-    def _recheck(self, test: str, step: Step, chunk: Chunk, pass_index: int, count: int) -> None:
-        """Reads failed words again (past the cache), compares some on the CPU, rewrites them, and keeps records.
-
-        An exchange has overwritten what it read: its words are only rewritten with the expected value, read, and
-        given the new pattern's value back.
-        """
-        again = min(count, RECHECKED)
-        exchanged = step.operation is Operation.EXCHANGE
-        compared: list[bool | None] = []
-        if not exchanged:
-            for turn in (0, 1):
-                self._pass_cache(chunk)
-                self.device.launch("recheck", again, records=self.book.records, step=turn)
-            compared = [self._differs_on_cpu(chunk, record) for record in self._fetch_records(min(again, COMPARED))]
-        self.device.launch("recheck", again, records=self.book.records, step=2)
-        self._pass_cache(chunk)
-        self.device.launch("recheck", again, records=self.book.records, step=3)
-        raw = self._fetch_records(count)
-        temperature = self._temperature()
-        for index, record in enumerate(raw):
-            rereads = () if exchanged or index >= again else record.rereads
-            rewrite = record.rewrite if index < again else None
-            recheck = compared[index] if index < len(compared) else None
-            self._keep(test, step, chunk, pass_index, record, rereads, rewrite, recheck, temperature)
-        if exchanged and step.after is not None:
-            self._restore(step.after, raw[:again])
-
-    def _keep(
-        self,
-        test: str,
-        step: Step,
-        chunk: Chunk,
-        pass_index: int,
-        record: RawRecord,
-        rereads: tuple[int, ...],
-        rewrite: int | None,
-        recheck: bool | None,
-        temperature: float | None,
-    ) -> None:
-        after = step.after
-        second = after is not None and record.expected != step.pattern.value(record.word)
-        pattern = after if second and after is not None else step.pattern
-        before = step.pattern if second else self._contents[chunk.first].before
-        origin = pattern.origin(record.actual, self.tested // 8)
-        if step.operation is Operation.IDS_VERIFY:
-            before = None
-        self.ledger.add_record(
-            ErrorRecord(
-                word=record.word,
-                expected=record.expected,
-                actual=record.actual,
-                rereads=rereads,
-                rewrite=rewrite,
-                recheck=recheck,
-                previous=None if before is None else before.value(record.word),
-                origin=None if origin == record.word else origin,
-                test=test,
-                step=step.words,
-                pass_index=pass_index,
-                time=self.elapsed(),
-                temperature=temperature,
-            ),
-            record.address,
-        )
-
-    def _differs_on_cpu(self, chunk: Chunk, record: RawRecord) -> bool:
-        fetched = words(self.device.fetch(chunk.buffer, 8 * (record.word - chunk.first), 8))
-        return fetched[0] != record.expected
-
-    def _restore(self, pattern: Pattern, raw: Sequence[RawRecord]) -> None:
-        """Gives the words the values that the sweep had written."""
-        fixed = bytearray(self.device.fetch(self.book.records, 0, RECORD_BYTES * len(raw)))
-        for index, record in enumerate(raw):
-            at = RECORD_BYTES * index + 16
-            fixed[at : at + 8] = pattern.value(record.word).to_bytes(8, "little")
-        self.device.copy(self.book.records, bytes(fixed))
-        self.device.launch("recheck", len(raw), records=self.book.records, step=2)
-
-    def _pass_cache(self, chunk: Chunk) -> None:
-        """Reads at least twice the cache from elsewhere, so that the next read of a word comes from memory."""
-        left = 2 * self.cache
-        others = [other for other in self.chunks if other is not chunk] or [chunk]
-        for other in others:
-            if left <= 0:
-                return
-            self.device.launch("read_sweep", other.tiles, data=other.buffer, sink=self.book.sink)
-            left -= other.buffer.size
 
     def _temperature(self) -> float | None:
         if not self.seen:

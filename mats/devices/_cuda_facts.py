@@ -192,7 +192,9 @@ def other_holders(gpu: source.Gpu | Absent, own: frozenset[int]) -> tuple[HeldBy
         return f"the driver lists {len(listed)} processes and does not tell which is this one, as in containers"
     names = os.getpid() in own
     others = (process for process in listed if process.pid not in own)
-    return tuple(HeldBy(process.pid, _name(process) if names else "", process.memory) for process in others)
+    return tuple(
+        HeldBy(process.pid, _name(process) if names else "", process.memory, process.draws_only) for process in others
+    )
 
 
 def _name(process: ProcessFacts) -> str:

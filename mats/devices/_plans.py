@@ -36,7 +36,7 @@ FAULT_KINDS = (
     "upset",
     "core",
 )
-"""In the order of FaultKind in kernels/include/fault_model.hpp."""
+"""In the order of FaultKind in kernels/include/faults.hpp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def layout(geometry: Geometry, capacity: int, seed: int) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class SimFault:
-    """One fault of the model; see FaultKind in kernels/include/fault_model.hpp for what each kind does."""
+    """One fault of the model; see FaultKind in kernels/include/faults.hpp for what each kind does."""
 
     kind: str
     mask: int = ALL

@@ -196,7 +196,8 @@ def read_processes(gpu: Gpu) -> tuple[ProcessFacts, ...] | Absent:
                 return listed
             continue
         for process in listed:
-            found.setdefault(int(process.pid), ProcessFacts(int(process.pid), _process_memory(process)))
+            facts = ProcessFacts(int(process.pid), _process_memory(process), draws_only=kind == "Graphics")
+            found.setdefault(facts.pid, facts)
     return tuple(found.values())
 
 

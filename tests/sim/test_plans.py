@@ -14,7 +14,7 @@ from mats.devices.sim import PAGE, SimDevice, find_plan
 from mats.devices.sim import plans as listed
 from mats.probe import UsageError
 
-FAULT_MODEL = Path(__file__).parents[2] / "kernels" / "include" / "fault_model.hpp"
+FAULT_MODEL = Path(__file__).parents[2] / "kernels" / "include" / "faults.hpp"
 
 
 def test_the_kinds_of_fault_are_numbered_alike_in_both_languages() -> None:
