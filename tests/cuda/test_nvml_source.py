@@ -195,7 +195,7 @@ def test_a_process_is_listed_once_and_its_memory_may_be_withheld() -> None:
     processes = read(nvml).processes
 
     assert not isinstance(processes, Absent)
-    assert [known.pid for known in processes] == [7, 8]
+    assert [(known.pid, known.draws_only) for known in processes] == [(7, False), (8, True)]
     assert isinstance(processes[0].memory, Absent)
 
 

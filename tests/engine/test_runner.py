@@ -151,6 +151,15 @@ def test_an_exclusive_probe_does_not_disturb_running_work(bench: Bench) -> None:
     )
 
 
+def test_a_desktop_that_only_draws_does_not_stop_a_test(bench: Bench) -> None:
+    bench.device.held = (HeldBy(99, "Xorg", HOLDER.memory, draws_only=True),)
+
+    finished = bench([probe(CLEAN, exclusive=True)])
+
+    assert finished.results[0].verdict is Verdict.PASS
+    assert finished.notes == ("host also drew for Xorg (pid 99): times may be unsteady",)
+
+
 def test_force_goes_ahead(bench: Bench) -> None:
     bench.device.held = (HOLDER,)
 
