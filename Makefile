@@ -52,7 +52,8 @@ test: check-python check-compiler
 	@PYTHONSAFEPATH=1 $(TEST_VENV)/bin/pytest -n 2 $(PYTEST_ARGS)
 
 gpu-check: install
-	$(VENV)/bin/python benchmarks/gpu_check.py $(ARGS)
+	@$(VENV)/bin/python benchmarks/gpu_check.py $(ARGS) || { code=$$?; \
+	  [ $$code -eq 3 ] && echo 'mats: gpu-check was skipped: nothing was checked' >&2 && exit 0; exit $$code; }
 
 bench: install
 	$(VENV)/bin/python benchmarks/host_peers.py $(ARGS)
