@@ -26,7 +26,7 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Sweep:
-    """One launch: ``time`` and ``duration`` in seconds, ``size`` in bytes moved once."""
+    """One launch: ``time`` and ``duration`` in seconds, ``size`` in bytes swept, ``moved`` read and written."""
 
     time: float
     test: str
@@ -35,10 +35,12 @@ class Sweep:
     chunk: int
     size: int
     duration: float
+    moved: int
 
     @property
     def bandwidth(self) -> float:
-        return self.size / self.duration if self.duration > 0 else 0.0
+        """Bytes read and written a second."""
+        return self.moved / self.duration if self.duration > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -122,7 +124,7 @@ class Tester:
         for index, chunk in enumerate(self.chunks):
             started = self.elapsed()
             duration = self.device.launch("read_sweep", chunk.tiles, data=chunk.buffer, sink=self.book.sink)
-            self._note(Sweep(started, "reference", "read", 0, index, chunk.buffer.size, duration))
+            self._note(Sweep(started, "reference", "read", 0, index, chunk.buffer.size, duration, chunk.buffer.size))
             self.tick(chunk.buffer.size)
 
     def copy_bound(self) -> list[float]:
@@ -173,7 +175,8 @@ class Tester:
             size = chunk.buffer.size
             share = 16 / 4096 if step.operation in (Operation.IDS_WRITE, Operation.IDS_VERIFY) else 1.0
             swept = int(size * share)
-            self._note(Sweep(started, test, step.operation.value, step.pattern.kind, index, swept, duration))
+            kind, moved = step.pattern.kind, int(size * step.moved)
+            self._note(Sweep(started, test, step.operation.value, kind, index, swept, duration, moved))
             if step.operation in WRITING:
                 account.written += int(size * (0.95 if step.operation is Operation.OTHERS else share))
             if step.operation in VERIFYING:
