@@ -143,7 +143,7 @@ def faulty_cases(seeds: Iterable[int], geometries: Sequence[str] = GEOMETRIES, c
     return [Case(fault, shape, seed, capacity) for seed in seeds for fault in FAULTS for shape in geometries]
 
 
-def clean_cases(count: int, capacity: int = 8 * MIB) -> list[Case]:
+def clean_cases(count: int, capacity: int = 4 * MIB) -> list[Case]:
     return [Case("healthy", GEOMETRIES[i % len(GEOMETRIES)], i, capacity) for i in range(count)]
 
 
