@@ -65,7 +65,9 @@ def _groups(records: Sequence[ErrorRecord], totals: ErrorTotals) -> list[Group]:
     groups = [relocate_constant(group, records, totals) if group.fault == "dead_channel" else group for group in groups]
     found, rest = split_conditional(rest, records, totals)
     groups += found
-    for split in (split_by_bits, split_stuck, split_upset):
+    found, rest = split_by_bits(rest, records, totals)
+    groups += found
+    for split in (split_stuck, split_upset):
         found, rest = split(rest, totals)
         groups += found
     found, rest = split_by_place(rest, records, totals)

@@ -40,11 +40,16 @@ _MINIMUM_LANE_BITS = 24.0
 """Evidence for a byte lane in bits: log2 of how unlikely it is that flips fall into it by chance."""
 
 
-def split_by_bits(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[list[Group], list[ErrorRecord]]:
-    """Groups explained by a line or a lane, and the records that are left."""
+def split_by_bits(
+    records: Sequence[ErrorRecord], every: Sequence[ErrorRecord], totals: ErrorTotals
+) -> tuple[list[Group], list[ErrorRecord]]:
+    """Groups explained by a line or a lane, and the records that are left. ``every``: all records of the run."""
     groups, rest = _split_lines(list(records), totals)
+    for _ in range(2 if groups else 0):  # what one line hid beside it
+        more, rest = _split_lines(rest, totals)
+        groups += more
     for _ in range(_MOST_LANES):
-        lane, rest = _split_lane(rest, totals)
+        lane, rest = _split_lane(rest, every, totals)
         if lane is None:
             break
         more, rest = _split_lines(rest, totals)
@@ -65,12 +70,10 @@ def _find_lines(records: Sequence[ErrorRecord], masks: Mapping[int, int]) -> lis
     seen = {(record.word, fold(record.difference, _LINE_POSITIONS)) for record in records}
     alone = Counter(mask for _, mask in seen)
     single = [alone[1 << position] for position in range(_LINE_POSITIONS)]
+    usual = median(single)
+    floor = max(_MINIMUM_LINE_WORDS, 3 * usual + 1, usual + 6 * math.sqrt(usual) + _MINIMUM_LINE_WORDS)
     lanes = [sum(fold(mask, _LINE_POSITIONS) & ~(0xFF << first) == 0 for mask in masks.values()) for first in (0, 8)]
-    found = [
-        position
-        for position, count in enumerate(single)
-        if count >= max(_MINIMUM_LINE_WORDS, 10 * median(single) + 1, 0.4 * lanes[position // 8])
-    ]
+    found = [position for position, count in enumerate(single) if count >= max(floor, 0.4 * lanes[position // 8])]
     return found if len(found) <= 3 else []
 
 
@@ -201,14 +204,25 @@ def concentrated_in_lane(histogram: Sequence[int], share: float) -> bool:
     )
 
 
-def _split_lane(records: list[ErrorRecord], totals: ErrorTotals) -> tuple[Group | None, list[ErrorRecord]]:
+def within_lane(mask: int) -> bool:
+    """Whether these bits of a 64-bit word lie in one byte lane."""
+    return any(mask & ~lane.mask == 0 for lane in _LANES)
+
+
+def _split_lane(
+    records: list[ErrorRecord], every: Sequence[ErrorRecord], totals: ErrorTotals
+) -> tuple[Group | None, list[ErrorRecord]]:
     masks = _word_masks(records)
     lane = _find_lane(list(masks.values()))
     if lane is None:
         return None, records
     inside = [r for r in records if masks[r.word] & ~lane.mask == 0]
     outside = [r for r in records if masks[r.word] & ~lane.mask != 0]
-    return _lane_group(inside, lane, totals, len(records)), outside
+    # The full counts also know the errors that were not recorded, but only when they are of one fault.
+    flips = directions(inside)
+    if len(inside) >= 0.95 * len(every):
+        flips = sum(totals.zero_to_one), sum(totals.one_to_zero)
+    return _lane_group(inside, lane, flips, len(records)), outside
 
 
 def _find_lane(masks: Sequence[int]) -> _Lane | None:
@@ -237,10 +251,9 @@ def _fills(masks: Sequence[int], lane: _Lane) -> bool:
     return seen.bit_count() >= 5
 
 
-def _lane_group(records: Sequence[ErrorRecord], lane: _Lane, totals: ErrorTotals, of: int) -> Group:
+def _lane_group(records: Sequence[ErrorRecord], lane: _Lane, flips: tuple[int, int], of: int) -> Group:
     full, touched = _full_bytes(records)
-    whole = len(records) >= 0.95 * of
-    up, down = (sum(totals.zero_to_one), sum(totals.one_to_zero)) if whole else directions(records)
+    up, down = flips
     inverted = full >= 0.8 * touched and min(up, down) >= 0.05 * (up + down)
     again = rereads_wrong(records)
     repeats = f"; re-reads repeat in {_percent(again.part, again.whole)}" if again.known else ""

@@ -9,6 +9,7 @@ not depend on the test is ``s**n``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ._diagnosis_records import (
@@ -148,7 +149,12 @@ def split_stuck(records: Sequence[ErrorRecord], totals: ErrorTotals) -> tuple[li
     }
     columns = _columns(stuck)
     stuck = {word: seen for word, seen in stuck.items() if all(word not in column for column in columns)}
-    groups = [_column_group(column) for column in columns if len(column) >= _COLUMN_CELLS]
+    bits = Counter(next(iter(column.values()))[0].difference for column in columns)
+    groups = [
+        _column_group(column)
+        for column in columns
+        if len(column) >= _COLUMN_CELLS and bits[next(iter(column.values()))[0].difference] == 1
+    ]
     if 0 < len(stuck) <= _MANY_CELLS:
         group = tuple(record for seen in stuck.values() for record in seen)
         evidence = tuple(_stuck_sentence(seen) for seen in list(stuck.values())[:3])

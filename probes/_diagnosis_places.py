@@ -7,6 +7,7 @@ Errors that nobody sees when looking again, also not the CPU, and that lie anywh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -17,6 +18,7 @@ from ._diagnosis_records import (
     ErrorRecord,
     ErrorTotals,
     Group,
+    fold,
     rechecks_wrong,
     rereads_wrong,
     rewrites_wrong,
@@ -45,7 +47,8 @@ def split_by_place(
 
 def relocate_constant(group: Group, every: Sequence[ErrorRecord], totals: ErrorTotals) -> Group:
     """A constant in one dense block is a row that does not store, not a channel that does not answer."""
-    row = _row(group.records, every, totals)
+    kept = [record for record in group.records if record.rewrite is not None and record.rewrite != record.expected]
+    row = _row(kept or group.records, every, totals)
     return group if row is None else Group(row[0], group.records, (*group.evidence, *row[1]))
 
 
@@ -127,6 +130,9 @@ def _is_regular(pages: Mapping[int, int], tested_words: int) -> bool:
 def _core(records: Sequence[ErrorRecord]) -> _Found:
     again, checked = rereads_wrong(records), rechecks_wrong(records)
     if len(records) < 5 or checked.whole < 5 or checked.part > 0.05 * checked.whole:
+        return None
+    lines = Counter(fold(record.difference, 16) for record in records)
+    if lines.most_common(1)[0][1] > 0.5 * len(records):
         return None
     if again.at_least(0.2) or not again.known or slice_test(r.word for r in records).confined:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from ._diagnosis_bits import concentrated_in_lane
+from ._diagnosis_bits import concentrated_in_lane, within_lane
 from ._diagnosis_records import (
     ADDRESSED_TESTS,
     MIXED_TESTS,
@@ -93,7 +93,11 @@ def _is_cleared(record: ErrorRecord) -> bool:
 
 def _is_constant(records: Sequence[ErrorRecord], name: str) -> bool:
     """Whether these records of one value show a constant rather than an old value that happens to repeat."""
-    if distinct_words(records) < 5:
+    flips = 0
+    for record in records:
+        flips |= record.difference
+    # A byte that is lost makes own addresses of neighbours equal.
+    if distinct_words(records) < 5 or within_lane(flips):
         return False
     if rewrites_wrong(records).below(0.5):
         return False

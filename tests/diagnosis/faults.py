@@ -38,7 +38,7 @@ class Fault:
     effect: Effect
 
 
-def _hard(change: Callable[[int, int], int]) -> Effect:
+def hard(change: Callable[[int, int], int]) -> Effect:
     """Wrong at every read, whatever is written."""
 
     def effect(word: int, sweep: Sweep) -> Seen | None:
@@ -81,7 +81,7 @@ def _set_bits(mask: int, value: int) -> Callable[[int, int], int]:
 
 def stuck_cell(memory: Memory, rng: random.Random) -> Fault:
     bit, value = 1 << rng.randrange(64), rng.randrange(2)
-    return Fault("stuck_cell", [memory.random_word()], _hard(_set_bits(bit, value)))
+    return Fault("stuck_cell", [memory.random_word()], hard(_set_bits(bit, value)))
 
 
 def _cells(memory: Memory, rng: random.Random, count: int) -> tuple[list[int], Callable[[int, int], int]]:
@@ -111,7 +111,7 @@ def row_disturb(memory: Memory, rng: random.Random) -> Fault:
 def stuck_dq(memory: Memory, rng: random.Random) -> Fault:
     words = memory.words_where(rng.choice((60, 160)), channel=rng.randrange(memory.organisation.channels))
     mask = memory.line_mask(rng.randrange(memory.organisation.lines))
-    return Fault("stuck_dq", words, _hard(_set_bits(mask, rng.randrange(2))))
+    return Fault("stuck_dq", words, hard(_set_bits(mask, rng.randrange(2))))
 
 
 def flaky_dq(memory: Memory, rng: random.Random) -> Fault:
@@ -146,9 +146,9 @@ def byte_lane(memory: Memory, rng: random.Random) -> Fault:
     lane = sum(beats)
     kind = rng.choice(("random", "00", "ff", "sometimes"))
     if kind == "00":
-        return Fault("byte_lane", words, _hard(_set_bits(lane, 0)))
+        return Fault("byte_lane", words, hard(_set_bits(lane, 0)))
     if kind == "ff":
-        return Fault("byte_lane", words, _hard(_set_bits(lane, 1)))
+        return Fault("byte_lane", words, hard(_set_bits(lane, 1)))
 
     def read(expected: int) -> int:
         if kind == "sometimes" and rng.random() < 0.9:
@@ -161,7 +161,7 @@ def byte_lane(memory: Memory, rng: random.Random) -> Fault:
 def dead_channel(memory: Memory, rng: random.Random) -> Fault:
     words = memory.words_where(rng.choice((60, 160)), channel=rng.randrange(memory.organisation.channels))
     value = rng.choice((0, MASK, 0xBAD0FBADBAD0FBAD, 0x0BADAC010BADAC02, 0x1234567812345678))
-    return Fault("dead_channel", words, _hard(lambda word, expected: value))
+    return Fault("dead_channel", words, hard(lambda word, expected: value))
 
 
 def address_alias(memory: Memory, rng: random.Random) -> Fault:
@@ -223,23 +223,23 @@ def failing_row(memory: Memory, rng: random.Random) -> Fault:
     while len(words) < 64:
         words = memory.row_words(memory.random_word())
     if rng.random() < 0.3:
-        return Fault("failing_row", words, _hard(lambda word, expected: 0))
+        return Fault("failing_row", words, hard(lambda word, expected: 0))
     garbage = {word: rng.getrandbits(64) for word in words}
-    return Fault("failing_row", words, _hard(lambda word, expected: garbage[word]))
+    return Fault("failing_row", words, hard(lambda word, expected: garbage[word]))
 
 
 def failing_column(memory: Memory, rng: random.Random) -> Fault:
     words: list[int] = []
     while len(words) < 8:
         words = memory.column_words(memory.random_word())
-    return Fault("failing_column", words, _hard(_set_bits(1 << rng.randrange(64), rng.randrange(2))))
+    return Fault("failing_column", words, hard(_set_bits(1 << rng.randrange(64), rng.randrange(2))))
 
 
 def failing_bank(memory: Memory, rng: random.Random) -> Fault:
     channel, bank = rng.randrange(memory.organisation.channels), rng.randrange(BANKS)
     words = memory.bank_words(channel, bank, column=rng.randrange(4))
     garbage = {word: rng.getrandbits(64) for word in words}
-    return Fault("failing_bank", words, _hard(lambda word, expected: garbage[word]))
+    return Fault("failing_bank", words, hard(lambda word, expected: garbage[word]))
 
 
 def core_fault(memory: Memory, rng: random.Random) -> Fault:
@@ -286,4 +286,3 @@ MAKERS: tuple[Callable[[Memory, random.Random], Fault], ...] = (
     lost_write, coupling, row_disturb, failing_row, failing_column, failing_bank, core_fault, unstructured,
 )  # fmt: skip
 """Every fault that gives many errors."""
-

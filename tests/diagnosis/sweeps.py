@@ -81,7 +81,12 @@ def schedule(passes: int, tests: frozenset[str] | None = None) -> list[Sweep]:
         add("modulo_20", "write-verify", index, constant(0x00FF00FF00FF00FF))
         for background in (0, 0x0F0F0F0F0F0F0F0F):
             for element in range(1, 6):
-                add("march_c", f"march element {element}", index, constant(background ^ (ONES if element % 2 == 0 else 0)))
+                add(
+                    "march_c",
+                    f"march element {element}",
+                    index,
+                    constant(background ^ (ONES if element % 2 == 0 else 0)),
+                )
         for value in (0, ONES):
             add("bit_fade", "after dwell", index, constant(value))
         if tests is None or "window" in tests:
