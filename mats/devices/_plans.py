@@ -1,4 +1,4 @@
-"""Plans of the simulator: a geometry of a memory and the faults in it, built in or read from a TOML file.
+"""Plans of the simulator: a geometry of a memory and the faults in it.
 
 Built-in plans carry the names of the fault catalogue. ``sim:stuck_dq`` uses the default geometry,
 ``sim:stuck_dq@hbm3-5`` another one. Geometries follow JEDEC's organisations (sector, DQ lines per channel); the
@@ -9,10 +9,7 @@ the project's note on memory tests, section 8.
 from __future__ import annotations
 
 import random
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from mats.probe import UsageError
 
@@ -20,6 +17,8 @@ ALL = (1 << 64) - 1
 """Matches every channel, bank, row, column, sector or word."""
 
 MIB = 1 << 20
+SECTOR = 32
+"""Bytes of the smallest piece of memory that is read or written at once."""
 FAULT_KINDS = (
     "stuck_bits",
     "flip_bits",
@@ -37,6 +36,8 @@ FAULT_KINDS = (
     "core",
 )
 """In the order of FaultKind in kernels/include/faults.hpp."""
+MOST_FAULTS = 31
+"""Of one plan: the model keeps a bit for each in a 32-bit mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,88 +314,3 @@ def _coupled(at: _Seeded) -> SimFault:
     return SimFault(
         "couple", bit, victim, threshold=at.random.randrange(2), sector=aggressor, word=at.random.randrange(4)
     )
-
-
-_PLAN_KEYS = {
-    "name",
-    "summary",
-    "geometry",
-    "capacity_mib",
-    "peak_gbps",
-    "seed",
-    "slow_after",
-    "slow_factor",
-    "spilled",
-    "corrupt_counters",
-    "temperature",
-    "fault",
-}
-
-
-def parse_plan(text: str, origin: str) -> Plan:
-    """A plan from TOML. Raises UsageError with one sentence that names the key that is wrong."""
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{origin} is not a plan: {error}") from error
-    unknown = sorted(set(data) - _PLAN_KEYS)
-    if unknown:
-        raise UsageError(f"{origin}: unknown key {unknown[0]!r}; a plan has {', '.join(sorted(_PLAN_KEYS))}")
-    geometry = data.get("geometry", DEFAULT_GEOMETRY)
-    if geometry not in GEOMETRIES:
-        raise UsageError(f"{origin}: no geometry named {geometry!r}: use one of {', '.join(GEOMETRIES)}")
-    capacity = int(_number(data, "capacity_mib", 32, origin)) * MIB
-    if capacity < 2 * MIB or capacity % (2 * MIB) or capacity > 4096 * MIB:
-        raise UsageError(f"{origin}: capacity_mib must be an even number from 2 to 4096")
-    faults = data.get("fault", [])
-    if not isinstance(faults, list):
-        raise UsageError(f"{origin}: write each fault as its own [[fault]] table")
-    if len(faults) > 32:
-        raise UsageError(f"{origin}: {len(faults)} faults; a plan holds at most 32")
-    return Plan(
-        name=str(data.get("name", Path(origin).stem)),
-        summary=str(data.get("summary", f"read from {origin}")),
-        geometry=GEOMETRIES[geometry],
-        capacity=capacity,
-        peak=_number(data, "peak_gbps", 4.0, origin) * 1e9,
-        seed=int(_number(data, "seed", 1, origin)),
-        faults=tuple(_parse_fault(fault, f"{origin}, fault {i + 1}") for i, fault in enumerate(faults)),
-        slow_after=_number(data, "slow_after", 0.0, origin),
-        slow_factor=_number(data, "slow_factor", 1.0, origin),
-        spilled=_flag(data, "spilled", origin),
-        corrupt_counters=_flag(data, "corrupt_counters", origin),
-        temperature=_number(data, "temperature", 45.0, origin),
-    )
-
-
-def _parse_fault(data: object, origin: str) -> SimFault:
-    known = set(SimFault.__slots__)
-    if not isinstance(data, dict) or data.get("kind") not in FAULT_KINDS:
-        raise UsageError(f"{origin}: kind must be one of {', '.join(FAULT_KINDS)}")
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise UsageError(f"{origin}: unknown key {unknown[0]!r}; a fault has {', '.join(sorted(known))}")
-    numbers: dict[str, float] = {}
-    for key in (known - {"kind"}) & set(data):
-        value = _number(data, key, 0, origin)
-        whole = key not in ("probability", "after")
-        if whole and (value != int(value) or not 0 <= value <= ALL):
-            raise UsageError(f"{origin}: {key} must be a whole number below 2^64")
-        numbers[key] = int(data[key]) if whole else value
-    if not 0 <= numbers.get("probability", 1.0) <= 1:
-        raise UsageError(f"{origin}: probability must be between 0 and 1")
-    return SimFault(kind=data["kind"], **numbers)  # type: ignore[arg-type]
-
-
-def _number(data: Mapping[str, object], key: str, default: float, origin: str) -> float:
-    value = data.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UsageError(f"{origin}: {key} must be a number that is not negative, not {value!r}")
-    return float(value)
-
-
-def _flag(data: Mapping[str, object], key: str, origin: str) -> bool:
-    value = data.get(key, False)
-    if not isinstance(value, bool):
-        raise UsageError(f"{origin}: {key} must be true or false, not {value!r}")
-    return value

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
 from mats.devices._library import allocate, library, pack, release
+from mats.devices._plan_files import parse_plan
 from mats.devices._plans import (
     DEFAULT_GEOMETRY,
     FAULT_KINDS,
@@ -21,7 +22,6 @@ from mats.devices._plans import (
     Plan,
     built_in,
     layout,
-    parse_plan,
     plan_names,
 )
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from mats.devices import _plans as plans
 from mats.devices._library import library
+from mats.devices._plan_files import parse_plan
 from mats.devices.sim import PAGE, SimDevice, find_plan
 from mats.devices.sim import plans as listed
 from mats.probe import UsageError
@@ -83,6 +85,24 @@ def test_a_plan_of_the_users_own_is_read(tmp_path: Path) -> None:
     assert plan.faults == (plans.SimFault("stuck_bits", 0x20, 0x20, channel=3),)
 
 
+def test_a_whole_word_of_bits_can_be_written() -> None:
+    plan = parse_plan(f'[[fault]]\nkind = "stuck_bits"\nmask = {plans.ALL:#x}\n', "mine")
+    assert plan.faults[0].mask == plans.ALL
+
+
+def test_a_plan_of_as_many_faults_as_are_allowed_reads_and_writes() -> None:
+    # given: faults that all act on every sector and change nothing
+    fault = plans.SimFault("flip_bits", mask=0, probability=0.5)
+    healthy = plans.built_in("healthy", capacity=2 << 20)
+    device = SimDevice(dataclasses.replace(healthy, faults=(fault,) * plans.MOST_FAULTS))
+    buffer = device.allocate(2 << 20)
+    # when
+    device.launch("pattern_write", 1, data=buffer, first=0, kind=0, a=7, b=0, mask=0, descending=0)
+    # then
+    assert device.fetch(buffer, 8, 8) == (8).to_bytes(8, "little")
+    device.close()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -98,7 +118,15 @@ def test_a_plan_of_the_users_own_is_read(tmp_path: Path) -> None:
         ('[[fault]]\nkind = "stuck_bits"\nmaks = 1', "unknown key 'maks'"),
         ('[[fault]]\nkind = "flip_bits"\nprobability = 2', "between 0 and 1"),
         ('[[fault]]\nkind = "stuck_bits"\nmask = 1.5', "whole number"),
-        ('[[fault]]\nkind = "stuck_bits"\n' * 33, "at most 32"),
+        ('[[fault]]\nkind = "stuck_bits"\nmask = 0x10000000000000000', "whole number below 2"),
+        ('[[fault]]\nkind = "alias"\nvalue = 8', "multiple of 32"),
+        ('[[fault]]\nkind = "stuck_bits"\n' * 32, "at most 31"),
+        ("geometry = []", "no geometry named"),
+        ("capacity_mib = inf", "must be a number"),
+        ("seed = nan", "must be a number"),
+        (f"seed = {'9' * 400}", "too large"),
+        ("peak_gbps = 0", "above 0"),
+        ("slow_factor = 0.0", "above 0"),
     ],
 )
 def test_a_plan_with_a_mistake_gets_one_sentence(tmp_path: Path, text: str, message: str) -> None:
