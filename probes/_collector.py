@@ -118,6 +118,7 @@ class Collector:
             pass_index=occasion.pass_index,
             time=occasion.time,
             temperature=occasion.temperature,
+            unit=record.unit,
         )
 
     def _differs_on_cpu(self, chunk: Chunk, record: RawRecord) -> bool:

@@ -134,10 +134,15 @@ def _core(records: Sequence[ErrorRecord]) -> _Found:
     lines = Counter(fold(record.difference, 16) for record in records)
     if lines.most_common(1)[0][1] > 0.5 * len(records):
         return None
-    if again.at_least(0.2) or not again.known or slice_test(r.word for r in records).confined:
+    units = {record.unit for record in records if record.unit is not None}
+    # A processor reads every so-manieth tile: its errors lie in a slice of the addresses, too.
+    if again.at_least(0.2) or not again.known or (len(units) != 1 and slice_test(r.word for r in records).confined):
         return None
+    seen_by = "the addresses in no slice"
+    if len(units) == 1:
+        seen_by = f"and all were seen by one and the same processor (number {min(units)})"
     return "core_fault", (
         f"{again.whole - again.part:,} of {again.whole:,} re-reads were right, and so were "
         f"{checked.whole - checked.part:,} of {checked.whole:,} words compared on the CPU",
-        "the flipped bits lie in no data line and no byte lane, the addresses in no slice",
+        f"the flipped bits lie in no data line and no byte lane, {seen_by}",
     )

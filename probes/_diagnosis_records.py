@@ -46,6 +46,8 @@ class ErrorRecord:
     """Seconds since the test began."""
     temperature: float | None
     """Degrees Celsius."""
+    unit: int | None = None
+    """The multiprocessor (on a CPU: the worker) that saw it, or None."""
 
     @property
     def difference(self) -> int:
