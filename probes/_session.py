@@ -14,7 +14,7 @@ from ._earlier import Earlier, read_earlier
 from ._errors import open_book
 from ._limits import LIMITS
 from ._results import Outcome, observe
-from ._space import Chunk, Request, account, allocate_chunks, request
+from ._space import Chunk, Request, account, allocate_chunks, request, room
 from ._tester import Stopped, Tester
 
 ENOUGH_ERRORS = 1 << 20
@@ -25,6 +25,8 @@ PLANTED = ((5, 1 << 17), (4_099, 1 << 63 | 1), (250_001, 0xFF << 24))
 """Errors that the tester makes and must find: word of the first chunk, bits."""
 SENSE_SECONDS = 1.0
 _TIME_IS_UP = "the time given with --duration is up"
+_BY_ITSELF = ("stopped at the first", "stopped after")
+"""How the reasons begin for which the test ends itself; any other is not its own and leaves it partial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,10 @@ def test_memory(device: Device, context: Context) -> Observation:
     if asked.wanted <= 0:
         reason = f"only {state.free >> 20} MiB are free and {asked.headroom >> 20} MiB stay free as headroom"
         return nothing_tested(reason)
-    room = max(state.free - asked.headroom, 0) if not asked.limited else state.free
-    chunks, refused = allocate_chunks(device, min(asked.wanted, room))
+    most = room(info.kind, state, asked)
+    chunks, refused = allocate_chunks(device, min(asked.wanted, most))
     if not chunks:
-        return nothing_tested(refused or f"only {room >> 20} MiB can be had")
+        return nothing_tested(refused or f"only {most >> 20} MiB can be had")
     session = _Session(device, context, settings, asked, state.total, chunks, account(state, _size(chunks), asked))
     return session.measure(refused)
 
@@ -183,7 +185,7 @@ class _Session:
             missing = [a.name for a in self._settings.algorithms if not self._passes_of(a.name)]
             if missing:
                 self._notes.append(f"The time given was too short for these tests: {', '.join(missing)}.")
-        elif why.startswith("stopped"):
+        elif why.startswith(_BY_ITSELF):
             self._notes.append(f"The test {why}.")
         else:
             self._partial = why

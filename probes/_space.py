@@ -58,11 +58,10 @@ def request(kind: str, state: MemoryState, size: int | None, share: float | None
         if not 0 < share <= 1:
             raise UsageError(f"--coverage must be above 0 and at most 1 (or 100 %), not {share:g}")
         return Request(int(share * state.total) // PAGE * PAGE, headroom, limited=False)
-    own = 0 if kind == "sim" else OWN  # a simulated card keeps the tester's reports outside of its memory
-    room = max(state.free - headroom - own, 0)
+    free = max(state.free - headroom - own_share(kind), 0)
     if kind == "host":  # other programs live here: half of what is available is a guest's share
-        return Request(min(room, state.free // 2) // PAGE * PAGE, headroom, limited=True)
-    return Request(room // PAGE * PAGE, headroom, limited=False)
+        return Request(min(free, state.free // 2) // PAGE * PAGE, headroom, limited=True)
+    return Request(free // PAGE * PAGE, headroom, limited=False)
 
 
 def default_headroom(kind: str, total: int) -> int:
@@ -98,6 +97,22 @@ def allocate_chunks(device: Device, wanted: int) -> tuple[tuple[Chunk, ...], str
     return tuple(chunks), refused if wanted - got >= PAGE else ""
 
 
+def room(kind: str, state: MemoryState, asked: Request) -> int:
+    """Bytes that may be allocated. Of a part that was asked for the headroom may go; what the tester needs may not.
+
+    A host ends programs when its memory runs out, so that a tenth of what is available stays free there in any case.
+    """
+    kept = asked.headroom
+    if asked.limited:
+        kept = min(kept, state.free // 10) if kind == "host" else 0
+    return max(state.free - kept - own_share(kind), 0)
+
+
+def own_share(kind: str) -> int:
+    """Bytes of the device for the tester's reports; a simulated card keeps them outside of its memory."""
+    return 0 if kind == "sim" else OWN
+
+
 def chunk_size(wanted: int) -> int:
     """About an eighth of the whole, a power of two from 2 MiB to 1 GiB: enough samples, few launches."""
     size = PAGE
@@ -127,6 +142,7 @@ def account(state: MemoryState, tested: int, asked: Request) -> tuple[tuple[str,
     own = min(OWN, max(left, 0))
     headroom = min(asked.headroom, max(left - own, 0))
     rest = max(left - own - headroom, 0)
+    refused = min(rest, max(asked.wanted - tested, 0))
     parts += [("the tester's own reports", own), ("headroom", headroom)]
-    parts.append(("not asked for" if asked.limited else "refused by the device", rest))
+    parts += [("refused by the device", refused), ("not asked for", rest - refused)]
     return tuple((reason, size) for reason, size in parts if size > 0)

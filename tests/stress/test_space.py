@@ -102,3 +102,34 @@ def test_a_gpu_is_tested_down_to_its_headroom() -> None:
     asked = space.request("cuda", state(80 << 30, 79 << 30), None, None, None)
     assert (79 << 30) - asked.wanted - asked.headroom <= space.OWN + space.PAGE
     assert not asked.limited
+
+
+def test_what_was_not_asked_for_is_not_called_refused() -> None:
+    # given: half of a card, all of which is given
+    now = state(16 << 30, 16 << 30)
+    asked = space.request("cuda", now, None, 0.5, None)
+    # when
+    reasons = dict(space.account(now, asked.wanted, asked))
+    # then
+    assert "refused by the device" not in reasons
+    assert reasons["not asked for"] > 7 << 30
+
+
+def test_what_was_asked_for_and_refused_is_told_as_such() -> None:
+    now = state(16 << 30, 15 << 30)
+    asked = space.request("cuda", now, 8 << 30, None, None)
+    reasons = dict(space.account(now, 6 << 30, asked))
+    assert reasons["refused by the device"] == 2 << 30
+
+
+@pytest.mark.parametrize("kind", ["cuda", "host"])
+def test_room_for_the_testers_own_reports_is_kept(kind: str) -> None:
+    now = state(16 << 30, 8 << 30)
+    asked = space.request(kind, now, 8 << 30, None, None)
+    assert space.room(kind, now, asked) <= now.free - space.OWN
+
+
+def test_a_host_is_never_taken_whole() -> None:
+    now = state(16 << 30, 8 << 30)
+    asked = space.request("host", now, 8 << 30, None, None)
+    assert space.room("host", now, asked) < 0.91 * now.free
