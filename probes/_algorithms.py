@@ -229,6 +229,7 @@ def _mats_plus_plus(draw: Draw) -> tuple[Step, ...]:
         _write(zero, "march element 1 (w0)"),
         _exchange(zero, one, "march element 2 (up r0,w1)"),
         _exchange(one, zero, "march element 3 (down r1,w0,r0)", descending=True, reread=True),
+        _verify(zero, "r0 again, past the cache"),  # the r0 of element 3 may come from the cache
     )
 
 

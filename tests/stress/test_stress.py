@@ -104,6 +104,23 @@ def test_a_test_that_was_cut_short_says_so_and_is_not_healthy() -> None:
     assert verdict(observation) is Verdict.UNKNOWN
 
 
+def test_ctrl_c_leaves_the_test_partial_and_is_no_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given: the words of a signal
+    context = Bench({"tests": "page-ids,own-address"})
+    monkeypatch.setattr(context, "stopping", lambda: "stopped by Ctrl-C" if len(context.told) > 10 else "")
+    # when
+    observation = simulate("healthy", context=context)
+    # then
+    assert observation.partial == "stopped by Ctrl-C"
+    assert not any("The test stopped" in note for note in observation.notes)
+
+
+def test_a_second_read_that_the_cache_may_answer_is_not_counted() -> None:
+    observation = simulate("healthy", capacity=4 * MIB, tests="mats-plus-plus")
+    # elements 2 and 3, and the sweep that reads past the cache
+    assert value(observation, "memory.bytes_verified") == 3 * 4 * MIB
+
+
 def test_a_duration_repeats_the_tests_and_ends() -> None:
     observation = simulate("healthy", capacity=4 * MIB, tests="own-address", duration=1.0)
     assert value(observation, "memory.complementary_passes") > 2
