@@ -98,7 +98,7 @@ def _victim_group(words: _Words) -> Group:
         "coupling",
         records,
         (
-            f"{len(records):,} errors in {cells} by {tests} tests, in each word always the same bit in the same direction",
+            f"{len(records):,} errors in {cells} by {tests} tests, in each word the same bit in one direction",
             f"written alone, {rewritten.whole - rewritten.part:,} of {rewritten.whole:,} held their value: "
             "they change when other words are written",
         ),
