@@ -1,25 +1,60 @@
-"""What is known of a GPU from outside: one typed picture, the same whether it came from NVML live or from a file.
+"""What is known of a machine's GPUs from outside: one typed picture, the same whether it came live or from a file.
 
-Every value that a driver, a board or a permission may withhold is a reading or absent with its reason; nothing here is
-judged. Reading the picture is the business of ``mats.sources``.
+Every value that a driver, a board, a permission or a short file may withhold is a value or absent with its reason;
+nothing here is judged. Reading the picture is the business of ``mats.sources``; a field nobody was asked for says so.
 """
 
 from __future__ import annotations
 
+import enum
+import re
 from dataclasses import dataclass
+from typing import Final
 
-from mats.model import Absent, Reading
+from mats.model import AbsenceKind, Absent, Reading
+
+Text = str | Absent
+Flag = bool | Absent
+
+UNASKED: Final = Absent(AbsenceKind.NOT_TESTED, "no source that was read tells it")
+RETIRED_PAGES_MAXIMUM: Final = 64
+"""Entries of the table of retired pages (NVIDIA, Dynamic Page Retirement): a higher count cannot be."""
+
+_PCI = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
+
+
+def pci_address(text: str) -> Text:
+    """The one spelling of a PCI address, ``domain:bus:device.function`` in lower case with at least 4 digits of domain.
+
+    Takes the forms of nvidia-smi (8 digits), of the kernel log (no function) and of lspci (no domain).
+    """
+    match = _PCI.fullmatch(text.strip())
+    if match is None:
+        return Absent(AbsenceKind.UNREADABLE, f"PCI address: {text.strip()[:40]!r} is none")
+    domain, bus, device, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}".lower()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
     """Bytes of the whole GPU. ``reserved``: held by driver and firmware, and for ECC where it takes its share there."""
 
-    total: Reading
-    reserved: Reading
-    used: Reading
+    total: Reading = UNASKED
+    reserved: Reading = UNASKED
+    used: Reading = UNASKED
     """By processes and contexts; without ``reserved`` where the driver tells them apart."""
-    free: Reading
+    free: Reading = UNASKED
+    used_with_reserved: Reading = UNASKED
+    """As the older call counts it: what is reserved is in it, so that a GPU without any process is not at 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFacts:
+    """Bytes of BAR1, the window through which the processor and other devices reach the memory."""
+
+    total: Reading = UNASKED
+    used: Reading = UNASKED
+    free: Reading = UNASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,53 +65,326 @@ class ProcessFacts:
     memory: Reading
     draws_only: bool = False
     """It draws and does not compute, as a desktop does."""
+    name: Text = UNASKED
+    gpu_instance: Reading = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class EccCounts:
+    """Errors by where they were. ``sram_uncorrected`` is the sum of parity and SEC-DED where only these are told."""
+
+    sram_corrected: Reading = UNASKED
+    sram_uncorrected: Reading = UNASKED
+    sram_parity: Reading = UNASKED
+    """Uncorrected, found by parity."""
+    sram_secded: Reading = UNASKED
+    """Uncorrected, found by a code that corrects one bit and detects two."""
+    dram_corrected: Reading = UNASKED
+    dram_uncorrected: Reading = UNASKED
 
 
 @dataclass(frozen=True, slots=True)
 class EccFacts:
     """Whether ECC is on, now and after the next start; errors since the driver was loaded, as counts."""
 
-    enabled: bool | Absent
-    pending: bool | Absent
-    corrected: Reading
-    uncorrected: Reading
+    enabled: Flag = UNASKED
+    pending: Flag = UNASKED
+    corrected: Reading = UNASKED
+    uncorrected: Reading = UNASKED
+    volatile: EccCounts = EccCounts()
+    """Since the driver was loaded or the GPU was reset; ``corrected`` and ``uncorrected`` are its totals."""
+    aggregate: EccCounts = EccCounts()
+    """In the life of the card."""
+    sram_threshold_exceeded: Flag = UNASKED
+    """NVIDIA's own bound for replacing the card because of uncorrected errors in SRAM."""
+    sram_sources: tuple[tuple[str, Reading], ...] = ()
+    """Uncorrected errors in the life of the card, by the unit whose SRAM it was."""
+    channel_repair_pending: Flag = UNASKED
+    tpc_repair_pending: Flag = UNASKED
+    unrepairable_memory: Flag = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class BankHistogram:
+    """Banks of memory by how many of their spare rows are left; their sum is the number of banks."""
+
+    full: Reading = UNASKED
+    """All spares left; the driver calls it Max."""
+    high: Reading = UNASKED
+    partial: Reading = UNASKED
+    low: Reading = UNASKED
+    none: Reading = UNASKED
+    """No spare left."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemapFacts:
     """Rows of memory that were replaced, as counts; whether a replacement waits for a reset, or has failed."""
 
-    correctable: Reading
-    uncorrectable: Reading
-    pending: Reading
+    correctable: Reading = UNASKED
+    uncorrectable: Reading = UNASKED
+    pending: Reading = UNASKED
     """1 when a remapping waits for a reset, else 0."""
-    failed: Reading
+    failed: Reading = UNASKED
     """1 when a remapping has failed, else 0."""
+    banks: BankHistogram = BankHistogram()
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementFacts:
+    """Pages of memory taken out of use, by what they had shown; cards before Ampere have this instead of remapping."""
+
+    single_bit: Reading = UNASKED
+    double_bit: Reading = UNASKED
+    pending: Flag = UNASKED
+    """A page waits for a reset to be taken out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockFacts:
     """Clocks in hertz. ``reasons``: what holds them down now, in words; ``held``: seconds of it, by cause."""
 
-    core: Reading
-    memory: Reading
-    memory_maximum: Reading
-    reasons: tuple[str, ...] | Absent
-    held: tuple[tuple[str, Reading], ...]
+    core: Reading = UNASKED
+    memory: Reading = UNASKED
+    memory_maximum: Reading = UNASKED
+    reasons: tuple[str, ...] | Absent = UNASKED
+    held: tuple[tuple[str, Reading], ...] = ()
+    core_maximum: Reading = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class HeatFacts:
+    """Temperatures and their limits in degrees Celsius. Newer cards tell limits as margins: degrees left then."""
+
+    memory: Reading = UNASKED
+    margin: Reading = UNASKED
+    """Degrees left before the core is slowed down; may be negative."""
+    shutdown: Reading = UNASKED
+    slowdown: Reading = UNASKED
+    core_maximum: Reading = UNASKED
+    memory_maximum: Reading = UNASKED
+    target: Reading = UNASKED
+    shutdown_margin: Reading = UNASKED
+    slowdown_margin: Reading = UNASKED
+    core_maximum_margin: Reading = UNASKED
+    memory_maximum_margin: Reading = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class PowerFacts:
+    """Limits and means of the board's power in watts."""
+
+    average: Reading = UNASKED
+    limit: Reading = UNASKED
+    """In force now."""
+    default_limit: Reading = UNASKED
+    minimum_limit: Reading = UNASKED
+    maximum_limit: Reading = UNASKED
+    module: Reading = UNASKED
+    """Drawn by the whole module, where it is more than the GPU (Grace-type)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """One end of a link on the way from the GPU to the processor; generations and lanes as counts."""
+
+    pci: str
+    generation: Reading = UNASKED
+    width: Reading = UNASKED
+    generation_maximum: Reading = UNASKED
+    width_maximum: Reading = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class PcieFacts:
+    """The link to the host: generation and lanes, as counts, now and at most."""
+
+    generation: Reading = UNASKED
+    """Now; a GPU at rest goes down to 1."""
+    width: Reading = UNASKED
+    generation_maximum: Reading = UNASKED
+    """What card and slot can together."""
+    width_maximum: Reading = UNASKED
+    generation_device: Reading = UNASKED
+    """What the card can."""
+    generation_host: Reading = UNASKED
+    """What the slot can."""
+    replays: Reading = UNASKED
+    replay_rollovers: Reading = UNASKED
+    upstream: tuple[PortFacts, ...] | Absent = UNASKED
+    """The ports above the GPU, the nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """One NVLink. ``speed`` in bytes per second and direction, as the driver tells it (before coding overhead)."""
+
+    link: int
+    active: Flag = UNASKED
+    speed: Reading = UNASKED
+    version: Text = UNASKED
+    remote: Text = UNASKED
+    """PCI address of the other end."""
+    errors: tuple[tuple[str, Reading], ...] = ()
+    """Counters by the driver's own names, lower case, since the driver was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvlinkFacts:
+    """NVLinks of a GPU. ``active``: how many are up; known to be 0 also where the driver does not list them."""
+
+    active: Reading = UNASKED
+    links: tuple[LinkFacts, ...] | Absent = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class FabricFacts:
+    """How the GPU is registered with the NVSwitch fabric, in the driver's words."""
+
+    state: Text = UNASKED
+    status: Text = UNASKED
+    clique: Text = UNASKED
+    cluster: Text = UNASKED
+    health: tuple[tuple[str, Text], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InforomFacts:
+    """Versions of the small memory where a card keeps its record. ``corrupted``: the driver found it damaged."""
+
+    image: Text = UNASKED
+    oem: Text = UNASKED
+    ecc: Text = UNASKED
+    power: Text = UNASKED
+    corrupted: Flag = UNASKED
+
+
+class RecoveryAction(enum.StrEnum):
+    """What the driver wants done before the GPU is used again (NVML field 230)."""
+
+    NONE = "none"
+    RESET = "reset the GPU"
+    REBOOT = "reboot the node"
+    DRAIN_P2P = "drain peer-to-peer work"
+    DRAIN_AND_RESET = "drain the work, then reset the GPU"
+    RECOVER_IMEX = "recover the IMEX domain"
+    BUS_RESET = "reset the bus"
+    SYSTEM_REBOOT = "reboot the system"
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryFacts:
+    """What the driver asks for. The two flags are the older form, of drivers before 570."""
+
+    action: RecoveryAction | Absent = UNASKED
+    reset_required: Flag = UNASKED
+    drain_and_reset: Flag = UNASKED
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A slice of a GPU with its own share of memory and multiprocessors, as counts and bytes."""
+
+    gpu_instance: int
+    compute_instance: Reading = UNASKED
+    multiprocessors: Reading = UNASKED
+    sram_uncorrected: Reading = UNASKED
+    """Since the driver was loaded."""
+    memory: MemoryFacts = MemoryFacts()
+    window: WindowFacts = WindowFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class MigFacts:
+    """Whether the GPU is sliced, now and after the next reset, and its slices."""
+
+    enabled: Flag = UNASKED
+    pending: Flag = UNASKED
+    instances: tuple[MigInstance, ...] | Absent = UNASKED
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
     """One GPU. ``performance_state``: P-state as a count, 0 is the fastest."""
 
-    uuid: str
-    name: str | Absent
-    driver: str | Absent
-    temperature: Reading
-    power: Reading
-    performance_state: Reading
-    clocks: ClockFacts
-    ecc: EccFacts
-    remap: RemapFacts
-    memory: MemoryFacts
-    processes: tuple[ProcessFacts, ...] | Absent
+    uuid: Text = UNASKED
+    name: Text = UNASKED
+    driver: Text = UNASKED
+    temperature: Reading = UNASKED
+    """Of the core."""
+    power: Reading = UNASKED
+    """Drawn now by the board, in watts."""
+    performance_state: Reading = UNASKED
+    clocks: ClockFacts = ClockFacts()
+    ecc: EccFacts = EccFacts()
+    remap: RemapFacts = RemapFacts()
+    memory: MemoryFacts = MemoryFacts()
+    processes: tuple[ProcessFacts, ...] | Absent = UNASKED
+    index: Reading = UNASKED
+    pci: Text = UNASKED
+    """As :func:`pci_address` spells it."""
+    serial: Text = UNASKED
+    vbios: Text = UNASKED
+    architecture: Text = UNASKED
+    answers: Flag = UNASKED
+    """False: the driver knows the GPU and gets no answer from it."""
+    retired: RetirementFacts = RetirementFacts()
+    heat: HeatFacts = HeatFacts()
+    power_limits: PowerFacts = PowerFacts()
+    pcie: PcieFacts = PcieFacts()
+    window: WindowFacts = WindowFacts()
+    nvlink: NvlinkFacts = NvlinkFacts()
+    fabric: FabricFacts = FabricFacts()
+    inforom: InforomFacts = InforomFacts()
+    recovery: RecoveryFacts = RecoveryFacts()
+    mig: MigFacts = MigFacts()
+    persistence: Flag = UNASKED
+    compute_mode: Text = UNASKED
+    driver_model: Text = UNASKED
+    """WDDM, TCC or MCDM on Windows."""
+    addressing: Text = UNASKED
+    """How host memory is reached: none, HMM or ATS; ATS shares one memory with the processor."""
+    virtualisation: Text = UNASKED
+    gsp: Text = UNASKED
+    """Version of the firmware on the GPU's own processor; absent also where it is not used."""
+    busy: Reading = UNASKED
+    """Share of the last moments in which any kernel ran, as a ratio."""
+    numa: Reading = UNASKED
+    """Node of the processor it is next to."""
+    cpus: Text = UNASKED
+    """Processors it is next to, as a list of ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairFacts:
+    """How two GPUs reach each other, by index: ``NV4`` (4 NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE`` or ``SYS``."""
+
+    first: int
+    second: int
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """A machine: its driver, its GPUs and what its log says."""
+
+    driver: Text = UNASKED
+    cuda: Text = UNASKED
+    """Newest CUDA the driver serves."""
+    kernel_module: Text = UNASKED
+    library: Text = UNASKED
+    """Version of the NVML library, which must be that of the kernel module."""
+    nvml_failure: Text = UNASKED
+    """What NVML said when it could not start or could not list the GPUs."""
+    virtualisation: Text = UNASKED
+    """By what the machine itself is run, in words."""
+    attached: Reading = UNASKED
+    """How many GPUs the driver counts; more than ``gpus`` where a file is cut."""
+    gpus: tuple[GpuFacts, ...] | Absent = UNASKED
+    pairs: tuple[PairFacts, ...] | Absent = UNASKED
+    events: tuple[object, ...] | Absent = UNASKED
+    """What the log says, as ``mats.sources`` reads it; empty only when a log was read and holds nothing."""
+    taken: Text = UNASKED
+    """When, as the source writes it."""
+    partial: str = ""
+    """Why the source stops early, or empty."""

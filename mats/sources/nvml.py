@@ -162,14 +162,15 @@ def read_ecc(gpu: Gpu) -> EccFacts:
         count = _get(gpu, f"{word} ECC errors", "TotalEccErrors", kind, nvml.NVML_VOLATILE_ECC)
         counts.append(_quantity(count, Unit.COUNT))
     current, pending = (mode, mode) if isinstance(mode, Absent) else (bool(mode[0]), bool(mode[1]))
-    return EccFacts(current, pending, *counts)
+    return EccFacts(current, pending, corrected=counts[0], uncorrected=counts[1])
 
 
 def read_remap(gpu: Gpu) -> RemapFacts:
     """Rows that were replaced; Ampere and newer. Zeros do not mean that a board has ECC."""
     rows = _get(gpu, "remapped rows", "RemappedRows")
     values = [rows] * 4 if isinstance(rows, Absent) else list(rows)
-    return RemapFacts(*(_quantity(value, Unit.COUNT) for value in values))
+    correctable, uncorrectable, pending, failed = (_quantity(value, Unit.COUNT) for value in values)
+    return RemapFacts(correctable, uncorrectable, pending, failed)
 
 
 def read_memory(gpu: Gpu) -> MemoryFacts:
