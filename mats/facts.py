@@ -185,17 +185,6 @@ class PowerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class PortFacts:
-    """One end of a link on the way from the GPU to the processor; generations and lanes as counts."""
-
-    pci: str
-    generation: Reading = UNASKED
-    width: Reading = UNASKED
-    generation_maximum: Reading = UNASKED
-    width_maximum: Reading = UNASKED
-
-
-@dataclass(frozen=True, slots=True)
 class PcieFacts:
     """The link to the host: generation and lanes, as counts, now and at most."""
 
@@ -211,8 +200,6 @@ class PcieFacts:
     """What the slot can."""
     replays: Reading = UNASKED
     replay_rollovers: Reading = UNASKED
-    upstream: tuple[PortFacts, ...] | Absent = UNASKED
-    """The ports above the GPU, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +369,8 @@ class MachineFacts:
     """How many GPUs the driver counts; more than ``gpus`` where a file is cut."""
     gpus: tuple[GpuFacts, ...] | Absent = UNASKED
     pairs: tuple[PairFacts, ...] | Absent = UNASKED
+    devices: tuple[object, ...] | Absent = UNASKED
+    """PCI devices with their links and the way up to the processor, as ``mats.sources`` reads them."""
     events: tuple[object, ...] | Absent = UNASKED
     """What the log says, as ``mats.sources`` reads it; empty only when a log was read and holds nothing."""
     taken: Text = UNASKED

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from mats.facts import UNASKED, GpuFacts, LinkFacts, MachineFacts
+from mats.facts import UNASKED, GpuFacts, LinkFacts, MachineFacts, Text
 from mats.model import Absent, Quantity
 
 T = TypeVar("T")
@@ -56,7 +56,8 @@ def _join_gpus(first: tuple[GpuFacts, ...], second: tuple[GpuFacts, ...]) -> tup
         if place is None:
             gpus.append(other)
         else:
-            gpus[place] = join(gpus[place], other)
+            joined = join(gpus[place], other)
+            gpus[place] = dataclasses.replace(joined, name=_whole_name(joined.name, other.name))
     return tuple(gpus)
 
 
@@ -67,3 +68,9 @@ def _same(first: GpuFacts, second: GpuFacts) -> bool:
         if not isinstance(mine, Absent) and not isinstance(theirs, Absent):
             return bool(mine == theirs)
     return False
+
+
+def _whole_name(first: Text, second: Text) -> Text:
+    """A table clips names (``Tesla V100-SXM2...``); another source has them whole."""
+    clipped = isinstance(first, str) and first.endswith("...")
+    return second if clipped and isinstance(second, str) and not second.endswith("...") else first

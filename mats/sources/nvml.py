@@ -35,7 +35,7 @@ _FAILURES: dict[int, tuple[AbsenceKind, str]] = {
 }
 """By NVML's return code, what it means for a value."""
 
-_REASONS = {
+CLOCK_REASONS = {
     0x0001: "idle",
     0x0002: "application clocks",
     0x0004: "software power cap",
@@ -215,8 +215,8 @@ def _reasons(gpu: Gpu) -> tuple[str, ...] | Absent:
         mask = _get(gpu, "clock-event reasons", "CurrentClocksThrottleReasons")
     if isinstance(mask, Absent):
         return mask
-    known = [text for bit, text in _REASONS.items() if mask & bit]
-    rest = mask & ~sum(_REASONS)
+    known = [text for bit, text in CLOCK_REASONS.items() if mask & bit]
+    rest = mask & ~sum(CLOCK_REASONS)
     return (*known, f"reason {rest:#x}") if rest else tuple(known)
 
 
