@@ -364,7 +364,7 @@ def _messages(entries: Any) -> tuple[DcgmMessage, ...]:
     for entry in _list(entries):
         if isinstance(entry, dict):
             numbers = [entry.get(f"error_{name}") for name in ("id", "category", "severity")]
-            shown: list[int | Absent] = [number if _is_int(number) else _SHOWN for number in numbers]
+            shown = [_SHOWN if number is None or not _is_int(number) else int(number) for number in numbers]
             found.append(DcgmMessage(_text(entry.get("warning"), ""), *shown))
         elif isinstance(entry, str):
             found.append(DcgmMessage(entry))

@@ -1,0 +1,150 @@
+"""Says what a saved text is, by what stands in it and never by its name; one text may hold output of several tools."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HEAD = 256 * 1024
+"""Characters that are looked at; every tool shows in its first lines what it is."""
+
+
+class Kind(enum.StrEnum):
+    """What a text is the output of. The values are words for people."""
+
+    SMI_XML = "nvidia-smi -q -x"
+    SMI_QUERY = "nvidia-smi -q"
+    SMI_TABLE = "nvidia-smi"
+    SMI_CSV = "nvidia-smi --query-gpu"
+    SMI_ERROR = "a message of nvidia-smi instead of its output"
+    NVLINK = "nvidia-smi nvlink"
+    TOPOLOGY = "nvidia-smi topo -m"
+    DRIVER_VERSION = "/proc/driver/nvidia/version"
+    KERNEL_LOG = "a kernel log"
+    LSPCI = "lspci -v"
+    SYSFS = "files of /sys"
+    DCGM_DIAG = "dcgmi diag"
+    DCGM_HEALTH = "dcgmi health"
+    DCGM_NVLINK = "dcgmi nvlink"
+    DCGM_DMON = "dcgmi dmon"
+    BUG_REPORT = "nvidia-bug-report.log"
+    MATS_RUN = "a saved run of mats"
+    GPUSTAT = "gpustat"
+    IPMI_SEL = "the event log of a management controller"
+    WINDOWS_EVENT = "a Windows event of the display driver"
+    NVBANDWIDTH = "nvbandwidth"
+    NCCL_TESTS = "nccl-tests"
+    P2P_TEST = "p2pBandwidthLatencyTest"
+    BANDWIDTH_TEST = "bandwidthTest"
+
+
+WHOLE = (Kind.BUG_REPORT, Kind.SMI_XML, Kind.MATS_RUN, Kind.NVBANDWIDTH)
+"""Kinds that are all of their text: what looks like another output within belongs to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a text. ``command``: what was typed for it, where the text shows that; ``line`` counts from 1."""
+
+    kinds: tuple[Kind, ...]
+    text: str
+    command: str = ""
+    line: int = 1
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.MULTILINE)
+
+
+_SIGNS: dict[Kind, re.Pattern[str]] = {
+    Kind.BUG_REPORT: _pattern(r"^Start of NVIDIA bug report log file\.|^nvidia-bug-report\.sh Version: "),
+    Kind.SMI_XML: _pattern(r"<nvidia_smi_log\b|<!DOCTYPE nvidia_smi_log"),
+    Kind.MATS_RUN: _pattern(r'^\s*\{(?=[\s\S]{0,4000}"schema_version"\s*:)(?=[\s\S]{0,4000}"tool"\s*:\s*"mats[ "])'),
+    Kind.NVBANDWIDTH: _pattern(r'^nvbandwidth Version: |^\s*"nvbandwidth"\s*:|^\{\s*"nvbandwidth"'),
+    Kind.SMI_QUERY: _pattern(
+        r"^=+NVSMI LOG=+$|^\s{4,}(?:Ecc Mode|ECC Mode|ECC Errors|Remapped Rows|Retired Pages|FB Memory Usage"
+        r"|Clocks (?:Throttle|Event) Reasons|GPU Link Info|Performance State)\s*(?::.*)?$"
+    ),
+    Kind.SMI_TABLE: _pattern(
+        r"^\| NVIDIA-SMI \d|^\| MIG devices:|^\|\s*(?:\d+|N/A)\s.*\|.*(?:MiB /|\d\s*MiB\b|Not Supported).*\|.*\|$"
+    ),
+    Kind.SMI_CSV: _pattern(
+        r"\A\s*(?=[^\n]*,)(?:[\w.]+(?: \[[^\]\n]*\])?, ?)*"
+        r"(?:index|name|uuid|timestamp|pci\.\w+|gpu_\w+|memory\.\w+|utilization\.\w+|temperature\.\w+|driver_version)\b"
+    ),
+    Kind.SMI_ERROR: _pattern(
+        r"^(?:NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the device handle"
+        r"|No devices were found)"
+    ),
+    Kind.NVLINK: _pattern(
+        r"^\s+Link \d+: (?:<?in[aA]ctive>?|[\d.]+ GB/s|(?:Replay|Recovery|CRC)\b)|^NVML: Unable to retrieve NVLink info"
+    ),
+    Kind.TOPOLOGY: _pattern(r"^\s*GPU0\s+(?:GPU1|NIC0|mlx\d|CPU Affinity)\b"),
+    Kind.DRIVER_VERSION: _pattern(r"^NVRM version: "),
+    Kind.KERNEL_LOG: _pattern(
+        r"NVRM: |\bS?Xid \(|^\[ *\d+\.\d+\] |^\[\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}\] |^\d{1,3},\d+,\d+,[-c]"
+        r"|^\S* ?(?:[\w.-]+ )?kernel: |^kern +:\w+ *: |^pci(?:eport)? [0-9a-f]{4}:|^.{0,40}\bkernel: "
+    ),
+    Kind.LSPCI: _pattern(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9][^:\n]{2,80}: \S"),
+    Kind.SYSFS: _pattern(
+        r"^(?:==> |\*\*\* )?/sys/(?:bus/pci/)?devices/[^\s]*[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/"
+        r"|\A\s*(?:0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x[0-9a-f]{16}\s+)+\Z"
+    ),
+    Kind.DCGM_DIAG: _pattern(r'"DCGM (?:GPU )?Diagnostic"|^\| Diagnostic\s+\| Result\s'),
+    Kind.DCGM_HEALTH: _pattern(r'"Health Monitor Report"|"Overall Health"'),
+    Kind.DCGM_NVLINK: _pattern(r"NvLink Link Status|^\s+gpuId \d+:\s*$"),
+    Kind.DCGM_DMON: _pattern(r"^#Entity\s+\S"),
+    Kind.GPUSTAT: _pattern(r"^\[\d+\] [^|\n]+\|[^|\n]*'C,"),
+    Kind.IPMI_SEL: _pattern(r"^\s*[0-9a-f]{1,4} \| \d\d/\d\d/\d{2,4} \| \d\d:\d\d:\d\d"),
+    Kind.WINDOWS_EVENT: _pattern(r"\bnvlddmkm\b"),
+    Kind.NCCL_TESTS: _pattern(r"^# nThread \d|^#\s+size\s+count\s+type"),
+    Kind.P2P_TEST: _pattern(r"P2P Connectivity Matrix|p2pBandwidthLatencyTest"),
+    Kind.BANDWIDTH_TEST: _pattern(r"^\[CUDA Bandwidth Test\]|^bandwidthTest-"),
+}
+_PROMPT = re.compile(
+    r"^(?:[#$>]|\[?[\w.-]{1,40}@[\w.-]{1,60}[^\n#$]{0,80}[#$]) {1,3}"
+    r"(?P<command>(?:sudo )?(?:[\w./-]*/)?"
+    r"(?:nvidia-smi|dmesg|dcgmi|lspci|cat|journalctl|head|tail|grep|gpustat|ipmitool)\b[^\n]*)$",
+    re.MULTILINE,
+)
+_BY_COMMAND = (
+    (re.compile(r"nvidia-smi\b.*--query-(?:gpu|compute-apps|remapped-rows|retired-pages)"), Kind.SMI_CSV),
+    (re.compile(r"dcgmi\b.*\bdmon\b"), Kind.DCGM_DMON),
+)
+
+
+def recognise(text: str, command: str = "") -> tuple[Kind, ...]:
+    """Every kind whose signs the text shows; empty when none is known."""
+    head = text[:HEAD]
+    for kind in WHOLE:
+        if _SIGNS[kind].search(head):
+            return (kind,)
+    found = [kind for kind, sign in _SIGNS.items() if kind not in WHOLE and sign.search(head)]
+    found += [kind for pattern, kind in _BY_COMMAND if pattern.search(command) and kind not in found and text.strip()]
+    if Kind.DRIVER_VERSION in found and not re.search(r"NVRM: |Xid \(", head):
+        found = [kind for kind in found if kind is not Kind.KERNEL_LOG]
+    return tuple(found)
+
+
+def parts(text: str) -> tuple[Part, ...]:
+    """The text cut at lines that show a typed command, each part with its kinds; at least one part."""
+    kinds = recognise(text)
+    if any(kind in WHOLE for kind in kinds):
+        return (Part(kinds, text),)
+    prompts = list(_PROMPT.finditer(text[: 64 * HEAD]))
+    if not prompts:
+        return (Part(kinds, text),)
+    return tuple(_cut_at(text, prompts))
+
+
+def _cut_at(text: str, prompts: list[re.Match[str]]) -> Iterator[Part]:
+    before = text[: prompts[0].start()]
+    if before.strip():
+        yield Part(recognise(before), before)
+    ends = [prompt.start() for prompt in prompts[1:]] + [len(text)]
+    for prompt, end in zip(prompts, ends, strict=True):
+        body = text[prompt.end() + 1 : end]
+        command = prompt["command"].strip()
+        yield Part(recognise(body, command), body, command, text.count("\n", 0, prompt.start()) + 2)
