@@ -155,7 +155,7 @@ class Collector:
         uptime = None if isinstance(stamp.uptime, Absent) else stamp.uptime
         first_line = message.startswith("Linux version ")
         back = uptime is not None and uptime < self._uptime - 60.0
-        if first_line and number <= _HEAD_LINES:
+        if first_line and number <= _HEAD_LINES and not self.from_start:
             self.from_start = True
         elif first_line or back:
             self._add(DriverEvent(number, stamp, NO_ADDRESS, DriverEventKind.SYSTEM_STARTED, message))

@@ -10,6 +10,7 @@ import enum
 import re
 from dataclasses import dataclass
 
+from mats.facts import RecoveryAction
 from mats.model import AbsenceKind, Absent
 from mats.sources._events import not_shown
 from mats.sources._xid_table import Action
@@ -18,15 +19,15 @@ _RECOVERY = re.compile(
     r"changed from (?:0x([0-9a-fA-F]{1,8}))?\s*(?:\(([^)]*)\))?\s*to 0x([0-9a-fA-F]{1,8})\s*(?:\(([^)]*)\))?"
 )
 
-_RECOVERY_ACTIONS: dict[int, tuple[str, Action]] = {
-    0: ("nothing to do", Action.INFO),
-    1: ("reset the GPU", Action.RESET),
-    2: ("restart the machine", Action.REBOOT),
-    3: ("drain the peer-to-peer traffic of the GPU", Action.CHECK),
-    4: ("drain the GPU, then reset it", Action.RESET),
-    5: ("recover the IMEX domain", Action.LINK),
-    6: ("reset the bus of the GPU", Action.RESET),
-    7: ("restart the whole system", Action.REBOOT),
+_RECOVERY_ACTIONS: dict[int, tuple[RecoveryAction, Action]] = {
+    0: (RecoveryAction.NONE, Action.INFO),
+    1: (RecoveryAction.RESET, Action.RESET),
+    2: (RecoveryAction.REBOOT, Action.REBOOT),
+    3: (RecoveryAction.DRAIN_P2P, Action.CHECK),
+    4: (RecoveryAction.DRAIN_AND_RESET, Action.RESET),
+    5: (RecoveryAction.RECOVER_IMEX, Action.LINK),
+    6: (RecoveryAction.BUS_RESET, Action.RESET),
+    7: (RecoveryAction.SYSTEM_REBOOT, Action.REBOOT),
 }
 """By the driver's number. Source: NVML's field 230; 5 to 7 are newer than most checkers."""
 
@@ -37,7 +38,7 @@ class Recovery:
 
     number: int
     words: str
-    advice: str
+    advice: RecoveryAction | Absent
     action: Action
 
 
@@ -46,9 +47,12 @@ def recovery(text: str) -> Recovery | Absent:
     found = _RECOVERY.search(text)
     if found is None:
         return not_shown("new recovery action")
-    number = int(found[3], 16)
-    advice, action = _RECOVERY_ACTIONS.get(number, (f"unknown recovery action {number:#x}", Action.UNKNOWN))
-    return Recovery(number, found[4] or "", advice, action)
+    number, words = int(found[3], 16), found[4] or ""
+    if number not in _RECOVERY_ACTIONS:
+        why = f"recovery action: the driver's number {number:#x} is not known"
+        return Recovery(number, words, Absent(AbsenceKind.UNREADABLE, why), Action.UNKNOWN)
+    advice, action = _RECOVERY_ACTIONS[number]
+    return Recovery(number, words, advice, action)
 
 
 class EccPlace(enum.StrEnum):
@@ -57,18 +61,17 @@ class EccPlace(enum.StrEnum):
 
 
 def ecc_place(number: int, text: str) -> EccPlace | Absent:
-    """Where the bad cell of an uncorrectable error is: the framebuffer is DRAM, any other named unit is SRAM."""
-    if number == 171:
-        return EccPlace.DRAM
-    if number == 172:
-        return EccPlace.SRAM
-    words = text.casefold()
-    if number not in (48, 94, 95, 140):
-        return not_shown("place of an ECC error")
-    if re.search(r"framebuffer|\bfbpa?\b|\bdram\b|\bhbm\b|subpartition", words):
-        return EccPlace.DRAM
-    named = "in the" in words or "sram" in words or re.search(r"contained: (?!fb|dram)\w+", words)
-    return EccPlace.SRAM if named else not_shown("place of the ECC error")
+    """Where the bad cell of a 48, 171 or 172 is: the framebuffer is DRAM, any other unit that is named is SRAM.
+
+    The unit of a 94 ("Contained: SM") is the one that met the error, not the place of the cell.
+    """
+    if number in (171, 172):
+        return EccPlace.DRAM if number == 171 else EccPlace.SRAM
+    found = re.search(r"detected on GPU in (?:the )?(\w+)|\b(framebuffer|subpartition|DRAM)\b", text, re.IGNORECASE)
+    if number != 48 or found is None:
+        return not_shown("place of the ECC error")
+    dram = re.search(r"framebuffer|partition|dram|\bfb", text, re.IGNORECASE)
+    return EccPlace.DRAM if dram else EccPlace.SRAM
 
 
 class RowRemap(enum.StrEnum):
