@@ -98,7 +98,7 @@ class EccFacts:
     sram_threshold_exceeded: Flag = UNASKED
     """NVIDIA's own bound for replacing the card because of uncorrected errors in SRAM."""
     sram_sources: tuple[tuple[str, Reading], ...] = ()
-    """Uncorrected errors in the life of the card, by the unit whose SRAM it was."""
+    """Uncorrected errors in the life of the card, by the unit whose SRAM it was; empty where they are not told."""
     channel_repair_pending: Flag = UNASKED
     tpc_repair_pending: Flag = UNASKED
     unrepairable_memory: Flag = UNASKED
@@ -142,7 +142,10 @@ class RetirementFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClockFacts:
-    """Clocks in hertz. ``reasons``: what holds them down now, in words; ``held``: seconds of it, by cause."""
+    """Clocks in hertz. ``reasons``: what holds them down now, in words; ``held``: seconds of it, by cause.
+
+    ``held`` is empty where it is not told.
+    """
 
     core: Reading = UNASKED
     memory: Reading = UNASKED
@@ -226,7 +229,7 @@ class NvlinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class FabricFacts:
-    """How the GPU is registered with the NVSwitch fabric, in the driver's words."""
+    """How the GPU is registered with the NVSwitch fabric, in the driver's words. ``health``: empty where not told."""
 
     state: Text = UNASKED
     status: Text = UNASKED

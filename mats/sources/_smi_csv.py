@@ -9,12 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mats.facts import UNASKED, GpuFacts, MachineFacts, Text
+from mats.facts import UNASKED, GpuFacts, MachineFacts, ProcessFacts, Text
 from mats.model import Absent, Quantity, Unit
 from mats.sources._join import join_machines
 from mats.sources._smi_gpu import read_gpu
 from mats.sources._smi_machine import bare_machine, virtualisation_of
 from mats.sources._smi_values import CUT_OFF, NOT_SHOWN, Fields, Section, SmiError, absence, key
+from mats.sources._smi_work import read_process
 
 _COLUMN = re.compile(r"([a-z][a-z0-9_.]*)(?: \[[A-Za-z%/]{1,8}\])?")
 _NAMES = frozenset(
@@ -30,7 +31,9 @@ _FAMILIES = (
     "protected_memory.", "platform.", "hostname", "gpu_part", "board", "accounting.", "module", "c2c.", "bar1.",
 )  # fmt: skip
 _QUERY = re.compile(r"--query-gpu[= ]\s*['\"]?([a-zA-Z0-9_.,]+)")
+_APPS = re.compile(r"--query-compute-apps[= ]\s*['\"]?([a-zA-Z0-9_.,]+)")
 _IDENTITY = ("uuid", "gpu_uuid", "pci_bus_id", "gpu_bus_id", "index")
+_NAME = Fields(Section("")).missing("name")
 _LONGEST = 4096
 
 
@@ -38,6 +41,43 @@ def columns_of(command: str) -> tuple[str, ...]:
     """The columns that a command asked for, or none."""
     match = _QUERY.search(command)
     return tuple(name for name in match[1].split(",") if name) if match else ()
+
+
+def apps_of(command: str) -> tuple[str, ...]:
+    """The columns of processes that a command asked for, or none."""
+    match = _APPS.search(command)
+    return tuple(name for name in match[1].split(",") if name) if match else ()
+
+
+def parse_apps(text: str, columns: Sequence[str] = ()) -> MachineFacts:
+    """The processes of ``--query-compute-apps``, each below its GPU; below one without a name where none is told."""
+    lines = _lines(text)
+    first = [cell.split("[")[0].strip() for cell in lines[0].split(",")] if lines else []
+    names = tuple(key(name) for name in (first if "pid" in first else columns))
+    if "pid" not in names:
+        raise SmiError("this CSV of processes has no head, and the command that tells its columns is not in the file")
+    gpus: dict[str, GpuFacts] = {}
+    for line in lines[1:] if "pid" in first else lines:
+        cells = _cells(line, len(names))
+        if not cells:
+            continue
+        fields = Fields(Section("", children=[Section(name, said) for name, said in zip(names, cells, strict=True)]))
+        place = " ".join(cells[names.index(name)] for name in ("gpu_uuid", "gpu_bus_id") if name in names)
+        gpu = gpus.setdefault(place, replace(read_gpu(fields.section, bare_machine().driver, NOT_SHOWN), name=_NAME))
+        process = read_process(fields)
+        before = gpu.processes
+        if isinstance(process, ProcessFacts):
+            gpus[place] = replace(gpu, processes=(*(() if isinstance(before, Absent) else before), process))
+    return replace(bare_machine(), gpus=tuple(gpus.values()))
+
+
+def adopt(machine: MachineFacts, apps: MachineFacts) -> MachineFacts:
+    """The processes at their GPUs; those that name none belong to the only GPU, else they stay by themselves."""
+    alone = not isinstance(machine.gpus, Absent) and len(machine.gpus) == 1
+    found = () if isinstance(apps.gpus, Absent) else apps.gpus
+    if alone and len(found) == 1 and _nameless(found[0]) and not isinstance(machine.gpus, Absent):
+        return replace(machine, gpus=(replace(machine.gpus[0], processes=found[0].processes),))
+    return join_machines((machine, apps))
 
 
 def looks_like_csv(text: str) -> bool:

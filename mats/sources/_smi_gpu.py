@@ -207,8 +207,10 @@ def _counts(fields: Fields, span: str) -> EccCounts:
 
     def older(name: str, bits: str, device: bool) -> Reading:
         memory, total = (told(name, f"{block}{bits}/{row}") for row in ("device_memory", "total"))
-        if device or isinstance(memory, Absent) or isinstance(total, Absent):
+        if device or isinstance(memory, Absent):
             return memory
+        if isinstance(total, Absent):
+            return total
         return Quantity(max(0, int(total.value) - int(memory.value)), Unit.COUNT)
 
     found: dict[str, Reading] = {}
@@ -273,10 +275,8 @@ def _heat(fields: Fields) -> HeatFacts:
 
 
 def _power(fields: Fields) -> Reading:
-    names = ("power_draw", "instant_power_draw", "instantaneous_power_draw", "average_power_draw")
-    return fields.quantity(
-        "power", Unit.WATT, _either(_POWER, *names) + " power_draw power_draw_instant power_draw_average"
-    )
+    names = ("power_draw", "instant_power_draw", "instantaneous_power_draw")
+    return fields.quantity("power", Unit.WATT, _either(_POWER, *names) + " power_draw power_draw_instant")
 
 
 def _power_limits(fields: Fields) -> PowerFacts:

@@ -14,7 +14,7 @@ from mats.sources._smi_values import NOT_SHOWN, Fields, Section, SmiError, to_qu
 _GPU = re.compile(r"GPU\s+([0-9]{1,4}):\s+(.+?)\s+\(UUID:\s*(\S+)\)")
 _LINK = re.compile(r"Link\s+([0-9]{1,3})\s*[:,]\s*(\S.*)")
 _COUNTER = re.compile(r"([A-Za-z][A-Za-z0-9 /_()-]*?)\s*:\s*(\S+)")
-_REMOTE = re.compile(r"Remote Device\s+([0-9A-Fa-f:.]+).*", re.IGNORECASE)
+_REMOTE = re.compile(r"Remote Device\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]).*", re.IGNORECASE)
 _SPEED = re.compile(r"[0-9.]+\s*[GMK]i?B/s", re.IGNORECASE)
 _ALL_INACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
 _INACTIVE = frozenset({"inactive", "down", "disabled", "off"})

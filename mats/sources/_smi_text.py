@@ -54,8 +54,8 @@ def parse_text(text: str) -> MachineFacts:
     if not blocks:
         raise SmiError("this text holds no GPU of nvidia-smi -q")
     cut = _cut(log, root, blocks)
-    if cut and not log.endswith("\n"):
-        root, blocks = _tree(log[: log.rfind("\n") + 1])  # the last value may itself be cut short
+    if cut:
+        root, blocks = _tree(log[: log.rfind("\n") + 1], cut=True)  # the last value may itself be cut short
     return build_machine(root, blocks, cut)
 
 
@@ -63,7 +63,7 @@ def _has_gpu(log: str) -> bool:
     return any(_GPU.fullmatch(line) for line in log.splitlines()) or looks_like_text(log)
 
 
-def _tree(log: str) -> tuple[Section, list[Section]]:
+def _tree(log: str, cut: bool = False) -> tuple[Section, list[Section]]:
     """The lines before the first GPU, and a block for each GPU."""
     root, blocks = Section(""), []
     open_at: list[tuple[int, Section]] = [(-1, root)]
@@ -87,6 +87,8 @@ def _tree(log: str) -> tuple[Section, list[Section]]:
             open_at = [(-1, blocks[0])]
         open_at[-1][1].children.append(section)
         open_at.append((_indent(line), section))
+    for _, section in open_at if cut else ():
+        section.open = True
     return root, blocks
 
 
@@ -105,6 +107,8 @@ def _cut(log: str, root: Section, blocks: list[Section]) -> str:
     full = last.child("product_name") is not None and attached is not None
     if full and not any(last.child(name) for name in _LAST):
         return "the text is cut off in its last GPU"
+    if full and last.children[-1].name == "processes" and last.children[-1].children and not log.endswith("\n\n"):
+        return "the text is cut off in its last processes"  # a blank line stands behind each GPU
     if len(blocks) > 1:
         first = {each.name for each in blocks[0].children}
         if blocks[0].children[-1].name not in {each.name for each in last.children} and len(first) > 1:

@@ -24,6 +24,8 @@ class Section:
     name: str
     text: str = ""
     children: list[Section] = field(default_factory=list)
+    open: bool = False
+    """The file is cut off within it: a list below it may lack its end."""
 
     def child(self, name: str) -> Section | None:
         return next((each for each in self.children if each.name == name), None)
@@ -86,6 +88,11 @@ def absence(what: str, said: str, not_applicable: str = NOT_APPLICABLE) -> Absen
     return None if known is None else Absent(known[0], f"{what}: {known[1]}")
 
 
+def cut_within(what: str) -> Absent:
+    """A list whose end is missing is not known at all."""
+    return Absent(AbsenceKind.UNREADABLE, f"{what}: the file is cut off within them")
+
+
 def unreadable(what: str, said: str) -> Absent:
     """Something stands there that is no such value."""
     return Absent(AbsenceKind.UNREADABLE, f"{what}: {' '.join(said.split())[:60]!r} cannot be read")
@@ -103,7 +110,8 @@ def to_quantity(what: str, said: str, unit: Unit, not_applicable: str = NOT_APPL
     number = float(match[1]) if "." in match[1] else int(match[1])
     if (number < 0 and unit is not Unit.CELSIUS) or (unit is Unit.COUNT and isinstance(number, float)):
         return unreadable(what, said)
-    return Quantity(int(number * factor) if unit is Unit.BYTE else number * factor, unit)
+    scaled = number / round(1 / factor) if factor < 1 else number * factor  # 0.57 and not 0.5700000000000001
+    return Quantity(int(scaled) if unit is Unit.BYTE else scaled, unit)
 
 
 def to_flag(what: str, said: str, not_applicable: str = NOT_APPLICABLE) -> Flag:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mats.facts import MemoryFacts, MigFacts, MigInstance, ProcessFacts, WindowFacts
 from mats.model import Absent, Reading, Unit
-from mats.sources._smi_values import Fields, Section, absence, to_flag, to_quantity, unreadable
+from mats.sources._smi_values import Fields, Section, absence, cut_within, to_flag, to_quantity, unreadable
 from mats.sources.nvml import CLOCK_REASONS
 
 _REASONS = {
@@ -47,6 +47,8 @@ def read_reasons(fields: Fields) -> tuple[str, ...] | Absent:
     if not isinstance(mask, Absent):
         return _from_mask(what, mask)
     block = fields.find(" ".join(_BLOCKS))
+    if block is not None and block.open:
+        return cut_within(what)
     lines = _lines(block) if block is not None else _columns(fields)
     if not lines:
         return fields.missing(what) if block is None else absence(what, block.text) or unreadable(what, block.text)
@@ -100,6 +102,8 @@ def read_processes(fields: Fields) -> tuple[ProcessFacts, ...] | Absent:
     block = fields.find("processes")
     if block is None:
         return fields.missing(what)
+    if block.open:
+        return cut_within(what)
     if not block.children:
         word = block.text.strip().lower()
         if word in ("", "none"):
@@ -108,7 +112,7 @@ def read_processes(fields: Fields) -> tuple[ProcessFacts, ...] | Absent:
     listed = list(block.all("process_info")) or _groups(block)
     found = []
     for each in listed:
-        process = _process(Fields(each, fields.gone, "N/A; the driver does not tell it"))
+        process = read_process(Fields(each, fields.gone))
         if isinstance(process, Absent):
             return process
         found.append(process)
@@ -132,7 +136,9 @@ def _holds(group: Section | None, name: str) -> bool:
     return group is None or group.child(name) is not None
 
 
-def _process(fields: Fields) -> ProcessFacts | Absent:
+def read_process(fields: Fields) -> ProcessFacts | Absent:
+    """One process of any format; absent when not even its number can be read."""
+    fields = fields.because("N/A; the driver does not tell it")
     pid = fields.count("number of a process", "pid process_id")
     if isinstance(pid, Absent):
         return pid
@@ -153,6 +159,8 @@ def read_mig(fields: Fields) -> MigFacts:
     block = fields.find("mig_devices")
     listed = [*fields.section.all("mig_device"), *(block.all("mig_device") if block is not None else ())]
     what = "MIG instances"
+    if any(each.open for each in (*listed, *([block] if block is not None else ()))):
+        return MigFacts(enabled, pending, cut_within(what))
     if not listed:
         gone: tuple[MigInstance, ...] | Absent = fields.missing(what)
         if block is not None:

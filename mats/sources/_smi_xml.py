@@ -11,7 +11,7 @@ from mats.sources._smi_values import Section, SmiError, key
 
 _ROOT = "nvidia_smi_log"
 _DEEPEST = 40
-_MOST = 400_000
+_MOST = 200_000
 """Elements of one log; each GPU has up to 4,000, most of them clocks that it supports."""
 _LONGEST = 4096
 """Characters of one value; process names are the longest."""
@@ -80,6 +80,8 @@ class _Builder:
         last, parent = self.open[-1], self.open[-2] if len(self.open) > 1 else None
         if parent is not None and not last.children:
             parent.children.remove(last)
+        for section in self.open:
+            section.open = True
 
 
 def _refuse(*_: object) -> None:
@@ -87,6 +89,8 @@ def _refuse(*_: object) -> None:
 
 
 def _parse_one(document: str) -> MachineFacts:
+    if document.count("<") > 3 * _MOST:
+        raise SmiError("this XML has too many elements to be of nvidia-smi")
     builder = _Builder()
     parser = expat.ParserCreate()
     parser.StartElementHandler = builder.start

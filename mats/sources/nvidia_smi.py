@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 from mats.facts import MachineFacts
 from mats.sources._join import join_machines
-from mats.sources._smi_csv import columns_of, latest, looks_like_csv, parse_csv
+from mats.sources._smi_csv import adopt, apps_of, columns_of, latest, looks_like_csv, parse_apps, parse_csv
 from mats.sources._smi_links import looks_like_links, looks_like_topology, parse_links, parse_topology
 from mats.sources._smi_messages import looks_like_message, parse_messages
 from mats.sources._smi_table import looks_like_table, parse_table
@@ -52,13 +53,16 @@ def looks_like_smi(text: str) -> bool:
 
 def parse(text: str) -> MachineFacts:
     """Everything the text holds as one picture; where it holds a value twice, the last. Raises SmiError."""
-    found: list[MachineFacts] = []
+    found, apps = [], []
     for command, part in _parts(text):
+        if apps_of(command):
+            apps.append(parse_apps(part, apps_of(command)))
+            continue
         samples = _samples(part, command, last=_ROWS)
         found += [*_pictures(part), *([latest(samples)] if samples else [])]
-    if not found:
+    if not found and not apps:
         raise SmiError("this is no output of nvidia-smi that is known")
-    return join_machines(reversed(found))
+    return reduce(adopt, apps, join_machines(reversed(found)))
 
 
 def parse_samples(text: str) -> tuple[MachineFacts, ...]:
@@ -101,7 +105,7 @@ def _parts(text: str) -> list[tuple[str, str]]:
 
 def _wanted(part: str, command: str) -> bool:
     known = looks_like_xml(part) or any(looks(part) for looks, _ in _READERS)
-    return known or looks_like_csv(part) or bool(columns_of(command))
+    return known or looks_like_csv(_without_messages(part)) or bool(columns_of(command) or apps_of(command))
 
 
 def _pictures(part: str) -> list[MachineFacts]:
@@ -115,7 +119,12 @@ def _pictures(part: str) -> list[MachineFacts]:
 
 def _samples(part: str, command: str, last: int = 0) -> tuple[MachineFacts, ...]:
     """What one command printed as CSV, without the messages between its rows."""
-    if looks_like_xml(part) or not (looks_like_csv(part) or columns_of(command)):
+    rows = "" if looks_like_xml(part) else _without_messages(part)
+    if not looks_like_csv(rows) and not columns_of(command):
         return ()
-    rows = "\n".join(line for line in part.splitlines() if not looks_like_message(line))
     return parse_csv(rows, columns_of(command), last) if rows.strip() else ()
+
+
+def _without_messages(part: str) -> str:
+    """A GPU that gives no answer puts a line of words between the rows or before the head."""
+    return "\n".join(line for line in part.splitlines() if not looks_like_message(line))
