@@ -273,7 +273,7 @@ class _Grouping:
             part.events.append(event)
         elif own and what is not DriverEventKind.RATE_LIMITED:
             self._open(own, event)
-        elif what is DriverEventKind.RATE_LIMITED and not unnamed:
+        elif what is DriverEventKind.RATE_LIMITED and "GSP" in event.text:
             self._open(Kind.GSP, event)
 
 
@@ -315,6 +315,8 @@ def _weight(event: Event) -> Action:
         return Action.MONITOR
     if isinstance(event, BarEvent):
         return Action.CHECK
+    if event.kind is DriverEventKind.RATE_LIMITED and "needs to be reset" in event.text:
+        return Action.RESET
     return _DRIVER_WEIGHTS.get(event.kind, Action.INFO)
 
 
@@ -323,7 +325,6 @@ _DRIVER_WEIGHTS = {
     DriverEventKind.INIT_FAILED: Action.REBOOT,
     DriverEventKind.GSP_FAILED: Action.RESET,
     DriverEventKind.RESET_REQUIRED: Action.RESET,
-    DriverEventKind.RATE_LIMITED: Action.RESET,
     DriverEventKind.API_MISMATCH: Action.CHECK,
     DriverEventKind.ROW_REMAP: Action.MONITOR,
 }

@@ -165,6 +165,8 @@ class Collector:
     def _driver(self, number: int, message: str, stamp: Stamp) -> None:
         if found := lines.xid(message, number, stamp):
             self._add(found)
+        elif refused := lines.driver_bar(message, number, stamp):
+            self._bars[(refused.pci, refused.bar)] = refused
         elif self._identity(message) or self._mismatched(number, message, stamp):
             pass
         elif "fallen off the bus" in message or "The NVIDIA GPU " in message:

@@ -33,7 +33,7 @@ _NAME = re.compile(r"name=\s*([^,]*?)\s*(?:,\s*|$)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,6})")
 _GI = re.compile(r"GPU-I:(\d{1,4})")
 _CI = re.compile(r"GPU-CI:(\d{1,4})")
-_SXID = re.compile(r"(?:(\S+):\s*)?SXid\s*\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
+_SXID = re.compile(r"SXid\s{0,4}\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
 _GRADE = re.compile(r"(Non-?fatal|Fatal)\s*,?\s*(.*)", re.IGNORECASE)
 _SEVERITY = re.compile(r"Severity (\d{1,6}) Engine instance (\d{1,6})")
 _DATA = re.compile(r"Data \{([^}]{0,2000})\}")
@@ -42,6 +42,7 @@ _BAR = re.compile(
     rf"({_BDF}): BAR (\d{{1,2}})(?: \[[^\]]*\])?: "
     r"(assigned|no space for|failed to assign|can't assign|can't claim|invalid)"
 )
+_DRIVER_BAR = re.compile(rf"NVRM: BAR(\d) is (\d{{1,9}})M @ 0x[0-9a-fA-F]{{1,16}} \((?:PCI:)?({_BDF})\)")
 _RANGE = re.compile(r"\[(mem|io)\s+(?:size 0x([0-9a-fA-F]{1,16})|0x([0-9a-fA-F]{1,16})-0x([0-9a-fA-F]{1,16}))")
 _RATE = r"([\d.]{1,10}) GT/s(?: PCIe)? x(\d{1,2}) link"
 _LIMIT = re.compile(
@@ -97,7 +98,9 @@ def sxid(message: str, line: int, stamp: Stamp) -> SwitchEvent | None:
     found = _SXID.search(message)
     if found is None:
         return None
-    switch, where, number, rest = found[1] or "", found[2], int(found[3]), found[4].strip()
+    before = message[max(0, found.start() - 60) : found.start()].split()
+    switch = before[-1].removesuffix(":") if before else ""
+    where, number, rest = found[1], int(found[2]), found[3].strip()
     severity, data, grade = _SEVERITY.search(rest), _DATA.search(rest), _GRADE.match(rest)
     text = "" if severity or data else grade[2] if grade else rest
     return SwitchEvent(
@@ -136,6 +139,16 @@ def bar(message: str, line: int, stamp: Stamp) -> BarEvent | None:
     state = BarState.ASSIGNED if found[3] == "assigned" else BarState.FAILED
     memory = window is None or window[1] == "mem"
     return BarEvent(line, stamp, pci_address(found[1]), int(found[2]), state, size, memory, message.strip())
+
+
+def driver_bar(message: str, line: int, stamp: Stamp) -> BarEvent | None:
+    """The driver refuses a BAR: "This PCI I/O region assigned to your NVIDIA device is invalid: BAR1 is 0M @ 0x0"."""
+    found = _DRIVER_BAR.search(message)
+    if found is None:
+        return None
+    size = int(found[2]) << 20
+    known = size or Absent(AbsenceKind.UNREADABLE, "size of the BAR: the driver says 0")
+    return BarEvent(line, stamp, pci_address(found[3]), int(found[1]), BarState.FAILED, known, True, message.strip())
 
 
 def link_limit(message: str, line: int, stamp: Stamp) -> LinkLimitEvent | None:

@@ -89,17 +89,24 @@ def month_number(word: str) -> int | None:
 _MESSAGES = ("NVRM:", "nvidia-nvswitch", "pci", "Linux version")
 """How messages begin that are looked for: no prefix is left before them."""
 
+_AHEAD = timedelta(days=1)
+"""By how much a line may seem to lie ahead, for the zone of its clock is not told."""
+_LEAP_YEARS = 9
+"""Within so many years lies a 29 February."""
+_DISORDER = 3
+
 
 class PrefixReader:
-    """Reads prefixes line by line, in the order of the log: a syslog date has no year, so it must count them.
+    """Reads prefixes line by line, in the order of the log: a syslog date has no year.
 
-    ``now``: when the log was taken; the last line is then of this year or the one before.
+    ``now``: when the log was taken; a date is then the latest that does not lie ahead of it. Without it years are only
+    counted, so that differences across a new year are right.
     """
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
-        self._year: int | None = None
-        self._month = 0
+        self._year = 2000
+        self._place = 0
 
     def read(self, line: str) -> Line:
         """The message and what is known about it; a line without a known prefix is all message."""
@@ -129,7 +136,9 @@ class PrefixReader:
             return None
         head = text[:1]
         if head == "[":
-            return _seconds(text) or _ctime(text) or self._relative(text)
+            return _seconds(text) or _ctime(text) or self._relative(text) or _boxed(text)
+        if text.startswith("kernel: "):
+            return Line(text[8:], writer=Writer.KERNEL)
         if head == "<" and (raw := _RAW.match(text)):
             return Line(text[raw.end() :], writer=_facility(int(raw[1])))
         if head.isdigit() and (dated := _kmsg(text) or _iso(text) or _unix(text)):
@@ -161,19 +170,17 @@ class PrefixReader:
         return Line(text[found.end() :], self._dated(month, int(found[2]), int(found[3]), int(found[4]), 0, 0))
 
     def _dated(self, month: int, day: int, hour: int, minute: int, second: int, micro: int) -> Stamp:
-        if self._year is None or month < self._month - 6:
-            self._year = (self._first_year(month, day) if self._year is None else self._year + 1) or 2000
-        self._month = month
-        for year in (self._year, self._year - 1, 2000):
-            wall = _datetime(year, month, day, hour, minute, second, micro)
-            if not isinstance(wall, Absent):
-                break
-        return Stamp(wall=wall, year_told=self._now is not None)
-
-    def _first_year(self, month: int, day: int) -> int | None:
-        if self._now is None:
-            return None
-        return self._now.year - (1 if (month, day) > (self._now.month, self._now.day) else 0)
+        if self._now is not None:
+            latest = self._now.replace(tzinfo=None) + _AHEAD
+            for year in range(latest.year, latest.year - _LEAP_YEARS, -1):
+                wall = _datetime(year, month, day, hour, minute, second, micro)
+                if isinstance(wall, datetime) and wall <= latest:
+                    return Stamp(wall=wall)
+        place = month * 31 + day
+        if place < self._place - _DISORDER:
+            self._year += 1
+        self._place = place
+        return Stamp(wall=_datetime(self._year, month, day, hour, minute, second, micro), year_told=False)
 
 
 def _datetime(*parts: int, zone: timezone | None = None) -> datetime | Absent:
@@ -203,6 +210,14 @@ def _ctime(text: str) -> Line | None:
         return Line(text[found.end() :], Stamp(wall=why))
     day, hour, minute, second, year = (int(found[index]) for index in range(3, 8))
     return Line(text[found.end() :], Stamp(wall=_datetime(year, month, day, hour, minute, second)))
+
+
+def _boxed(text: str) -> Line | None:
+    """``[2026-01-12T12:34:56+00:00] ``, as the fabric manager writes it."""
+    inner, closed, rest = text[1:].partition("] ")
+    found = _ISO.fullmatch(inner) if closed else None
+    dated = _iso(inner) if found else None
+    return Line(rest, dated.stamp) if dated else None
 
 
 def _kmsg(text: str) -> Line | None:

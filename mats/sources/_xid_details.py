@@ -16,7 +16,7 @@ from mats.sources._events import not_shown
 from mats.sources._xid_table import Action
 
 _RECOVERY = re.compile(
-    r"changed from (?:0x([0-9a-fA-F]{1,8}))?\s*(?:\(([^)]*)\))?\s*to 0x([0-9a-fA-F]{1,8})\s*(?:\(([^)]*)\))?"
+    r"changed from (?:0x([0-9a-fA-F]{1,8}))?\s?(?:\(([^()]{0,60})\))?\s?to 0x([0-9a-fA-F]{1,8})(?:\s?\(([^()]{0,60})\))?"
 )
 
 _RECOVERY_ACTIONS: dict[int, tuple[RecoveryAction, Action]] = {
@@ -78,7 +78,7 @@ class RowRemap(enum.StrEnum):
     """What became of the replacement of a row; the order is from harmless to worst."""
 
     PENDING = "a reset activates the replacement"
-    ALREADY_PENDING = "the row was already waiting for its replacement"
+    ALREADY_PENDING = "it was already waiting for a reset"
     FAILED = "the replacement could not be recorded"
     EXHAUSTED = "no spare rows are left"
 
@@ -88,10 +88,12 @@ _ROW_REMAPS: tuple[tuple[str, RowRemap], ...] = (
     ("all reserved rows for bank are remapped", RowRemap.EXHAUSTED),
     ("attempting to remap a reserved row", RowRemap.FAILED),
     ("dram retirement failed", RowRemap.FAILED),
-    ("already pending remapping", RowRemap.ALREADY_PENDING),
+    ("already pending", RowRemap.ALREADY_PENDING),
     ("marked for remapping", RowRemap.PENDING),
+    ("new page retired", RowRemap.PENDING),
+    ("page is pending retirement", RowRemap.PENDING),
 )
-"""Texts of the kernel module's row remapper."""
+"""Texts of the kernel module's row remapper, and of page retirement before it."""
 
 
 def row_remap(text: str) -> RowRemap | Absent:
@@ -100,11 +102,13 @@ def row_remap(text: str) -> RowRemap | Absent:
     for needle, outcome in _ROW_REMAPS:
         if needle in words:
             return outcome
+    if "row remapper error" in words or "recording failure" in words:
+        return RowRemap.FAILED
     return not_shown("outcome of a row replacement")
 
 
 _NVLINK5 = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]*)\s+(?P<grade>Fatal|Non-?fatal)\b(?:\s+(?P<where>(?!Link\b)\S+(?:\s+(?!Link\b)\S+)?))?"
+    r"\b(?P<unit>[A-Z][A-Z0-9_]{0,60})\s{1,8}(?P<grade>Fatal|Non-?fatal)\b(?:\s+(?P<where>(?!Link\b)\S+(?:\s+(?!Link\b)\S+)?))?"
     r"(?:\s+Link\s+(?P<link>-?\d{1,4}))?(?:\s+\((?P<words>[^)]*)\))?",
     re.IGNORECASE,
 )

@@ -51,6 +51,8 @@ PREFIXES: list[tuple[str, float | None, datetime | None]] = [
     ("Mon 2026-01-12 12:34:56 UTC host7 kernel: ", None, datetime(2026, 1, 12, *NOON, tzinfo=UTC)),
     ("1768221296.250000 host7 kernel: ", None, datetime(2026, 1, 12, *NOON, 250000, tzinfo=UTC)),
     ("<4>1 2026-01-12T12:34:56.250000+08:00 host7 kernel - - - ", None, datetime(2026, 1, 12, *NOON, 250000, CHINA)),
+    ("kernel: [   17.500000] ", 17.5, None),
+    ("[2026-01-12T12:34:56.250000+00:00] ", None, datetime(2026, 1, 12, *NOON, 250000, tzinfo=UTC)),
     ("\x1b[32m[    2.500000] \x1b[0m\x1b[31m", 2.5, None),
     ("", None, None),
     ("what nobody has seen before: ", None, None),
@@ -118,6 +120,14 @@ def test_a_date_without_a_year_is_of_the_year_before_when_it_would_lie_ahead() -
     event = xid(f"Dec 31 12:34:56 host7 kernel: {XID}")
 
     assert event.stamp.wall == datetime(2025, 12, 31, *NOON)
+
+
+@pytest.mark.parametrize(("date", "year"), [("Mar  2", 2026), ("Mar  3", 2025), ("Jan 31", 2026), ("Feb 29", 2024)])
+def test_a_date_without_a_year_is_the_latest_that_does_not_lie_ahead(date: str, year: int) -> None:
+    event = xid(f"{date} 00:00:00 host7 kernel: {XID}")
+
+    assert isinstance(event.stamp.wall, datetime)
+    assert event.stamp.wall.year == year
 
 
 def test_dates_without_a_year_count_on_across_new_year() -> None:
@@ -327,6 +337,27 @@ def test_old_and_new_words_of_a_bar(text: str, state: BarState, size: int) -> No
 
     assert isinstance(event, BarEvent)
     assert (event.pci, event.bar, event.state, event.size) == ("0000:05:00.0", 0, state, size)
+
+
+def test_a_bar_that_the_driver_refuses() -> None:
+    event = only(
+        "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\n"
+        "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:05:00.0)\n"
+    )
+
+    assert isinstance(event, BarEvent)
+    assert (event.pci, event.bar, event.state) == ("0000:05:00.0", 1, BarState.FAILED)
+    assert isinstance(event.size, Absent)
+
+
+def test_three_lines_of_one_record_stand_on_one_line_of_the_kernels_buffer() -> None:
+    event = only(
+        "3,812,9051117204,-;NVRM: The NVIDIA GPU 0000:b3:00.0\\x0aNVRM: (PCI ID: 10de:26b5) installed in this "
+        "system has\\x0aNVRM: fallen off the bus and is not responding to commands."
+    )
+
+    assert isinstance(event, DriverEvent)
+    assert (event.kind, event.pci) == (DriverEventKind.OFF_BUS, "0000:b3:00.0")
 
 
 def test_only_the_last_word_on_a_bar_counts() -> None:

@@ -217,7 +217,9 @@ def test_the_place_of_an_ecc_error(number: int, text: str, place: EccPlace | Non
 
 
 def test_the_row_remapper_says_pending_or_exhausted() -> None:
-    assert row_remap("Attempting to remap a row that is already pending remapping") is RowRemap.ALREADY_PENDING
+    assert row_remap("Attempting to remap a row that is already pending remapping.") is RowRemap.ALREADY_PENDING
+    assert row_remap("Dynamic Page Retirement: New page retired, reboot to activate") is RowRemap.PENDING
+    assert row_remap("Row Remapper Error: (0x12) - Internal table error") is RowRemap.FAILED
     assert row_remap("Row Remapping table is full") is RowRemap.EXHAUSTED
     assert isinstance(row_remap("x"), Absent)
 

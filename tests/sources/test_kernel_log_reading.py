@@ -345,3 +345,22 @@ def test_every_address_and_number_is_read_back(
 
     assert isinstance(event, XidEvent)
     assert (event.pci, event.number) == (f"{domain:04x}:{bus:02x}:{device:02x}.0", number)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 1900 + " SXid (",
+        "a:" * 950 + "SXid (PCI:0000:c1:00.0)",
+        "NVRM: Xid (PCI:0000:c1:00): 149, " + "A" * 1900,
+        "NVRM: Xid (PCI:0000:c1:00): 154, " + "changed from 0x0 (" * 100,
+        "PCIe Bus Error: severity=Corrected, type=x, (y) 0000:c1:00.0" + "[ 1] A" * 200 + " " * 500 + ".",
+    ],
+    ids=lambda line: line[:40],
+)
+def test_lines_made_to_be_slow_are_not(line: str) -> None:
+    start = time.process_time()
+
+    group(parse_kernel_log("[    0.000000] Linux version 6.8\n" + f"{line}\n" * 1000))
+
+    assert time.process_time() - start < 1.5
