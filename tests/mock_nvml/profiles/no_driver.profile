@@ -1,0 +1,3 @@
+# No driver is loaded: nothing starts.
+[system]
+init = !9

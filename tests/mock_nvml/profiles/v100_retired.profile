@@ -1,0 +1,71 @@
+# One V100 with 2 + 61 retired pages of at most 64, and one more that waits for a reset.
+[system]
+driver = 535.86.10
+nvml = 12.535.86.10
+cuda = 12020
+count = 1
+
+[all]
+name = Tesla V100-SXM2-32GB
+architecture = 5
+capability = 7, 0
+vbios = 88.00.4F.00.09
+persistence = 0
+compute_mode = 0
+virtualisation = 0
+pci.device = 0x1db510de
+pci.subsystem = 0x51661462
+memory = 34359738368, 322961408, 1048576
+bar1 = 34359738368, 2097152
+temperature.0 = 36
+power = 42310
+pstate = 8
+busy = 0, 1
+clock.0 = 210
+clock.1 = 210
+clock.2 = 405
+clock.maximum.0 = 1530
+clock.maximum.1 = 1530
+clock.maximum.2 = 877
+clocks.reasons = 0x1
+pcie.generation = 1
+pcie.width = 16
+pcie.generation.maximum = 3
+pcie.width.maximum = 16
+pcie.generation.device = 3
+pcie.replays = 0
+inforom.image = G503.0203.00.04
+inforom.valid = 0
+processes.compute =
+processes.graphics =
+processes.mps =
+display.mode = 1
+display.active = 1
+ecc.mode = 1, 1
+ecc.volatile.corrected = 4
+ecc.volatile.uncorrected = 1
+ecc.aggregate.corrected = 118
+ecc.aggregate.uncorrected = 61
+retired.0 = 2
+retired.1 = 61
+retired.pending = 1
+held.0 = 0
+held.1 = 0
+nvlink.state.0 = 1
+nvlink.version.0 = 2
+nvlink.state.1 = 1
+nvlink.version.1 = 2
+nvlink.state.2 = 1
+nvlink.version.2 = 2
+nvlink.state.3 = 1
+nvlink.version.3 = 2
+nvlink.state.4 = 1
+nvlink.version.4 = 2
+nvlink.state.5 = 1
+nvlink.version.5 = 2
+
+[0]
+uuid = GPU-00000000-0000-0000-0000-000000000000
+serial = 1650023000000
+minor = 0
+pci.address = 00000000:1a:00.0
