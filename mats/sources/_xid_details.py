@@ -16,7 +16,8 @@ from mats.sources._events import not_shown
 from mats.sources._xid_table import Action
 
 _RECOVERY = re.compile(
-    r"changed from (?:0x([0-9a-fA-F]{1,8}))?\s?(?:\(([^()]{0,60})\))?\s?to 0x([0-9a-fA-F]{1,8})(?:\s?\(([^()]{0,60})\))?"
+    r"changed from (?:0x[0-9a-fA-F]{1,8})?\s?(?:\([^()]{0,60}\))?\s?"
+    r"to 0x(?P<number>[0-9a-fA-F]{1,8})(?:\s?\((?P<words>[^()]{0,60})\))?"
 )
 
 _RECOVERY_ACTIONS: dict[int, tuple[RecoveryAction, Action]] = {
@@ -47,7 +48,7 @@ def recovery(text: str) -> Recovery | Absent:
     found = _RECOVERY.search(text)
     if found is None:
         return not_shown("new recovery action")
-    number, words = int(found[3], 16), found[4] or ""
+    number, words = int(found["number"], 16), found["words"] or ""
     if number not in _RECOVERY_ACTIONS:
         why = f"recovery action: the driver's number {number:#x} is not known"
         return Recovery(number, words, Absent(AbsenceKind.UNREADABLE, why), Action.UNKNOWN)
