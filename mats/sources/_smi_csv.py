@@ -82,7 +82,8 @@ def adopt(machine: MachineFacts, apps: MachineFacts) -> MachineFacts:
 
 def looks_like_csv(text: str) -> bool:
     """Whether its first line is a head of such columns."""
-    return bool(_head(_lines(text)))
+    start = text.lstrip()
+    return bool(_head([start.partition("\n")[0]]))
 
 
 def latest(samples: Sequence[MachineFacts]) -> MachineFacts:
@@ -126,12 +127,20 @@ def parse_csv(text: str, columns: Sequence[str] = (), last: int = 0) -> tuple[Ma
     whole = [row for row in rows if row]
     if not whole:
         raise SmiError("this CSV of nvidia-smi holds no row")
-    cut = not rows[-1]
+    cut = not rows[-1] or _short(whole)
+    if _short(whole):
+        whole = whole[:-1]
     samples = _samples(names, whole)
     return tuple(
         _machine(sample, names, "the CSV is cut off" if cut and place == len(samples) - 1 else "")
         for place, sample in enumerate(samples)
     )
+
+
+def _short(rows: list[list[str]]) -> bool:
+    """Whether the last cell lacks the unit that all others of its column have, so that its digits may be short too."""
+    *others, last = [row[-1] for row in rows]
+    return last.isdecimal() and bool(others) and all(" " in cell or not cell.isdecimal() for cell in others)
 
 
 def _cells(line: str, width: int) -> list[str]:

@@ -25,7 +25,11 @@ _CLASS = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|PSB|N/A|C2C")
 
 def looks_like_links(text: str) -> bool:
     """Whether GPUs with a UUID in brackets stand in it and something of NVLink below them."""
-    return bool(_GPU.search(text)) and bool(re.search(r"^\s*Link\s+[0-9]|NVLink", text, re.MULTILINE | re.IGNORECASE))
+    return (
+        "(UUID:" in text
+        and bool(_GPU.search(text))
+        and bool(re.search(r"^\s*Link\s+[0-9]|NVLink", text, re.MULTILINE | re.IGNORECASE))
+    )
 
 
 def parse_links(text: str) -> MachineFacts:
@@ -43,8 +47,20 @@ def parse_links(text: str) -> MachineFacts:
             rows[number].append(line)
     if not gpus:
         raise SmiError("this text holds no GPU of nvidia-smi nvlink")
-    found = tuple(replace(gpu, nvlink=_nvlink(rows[number])) for number, gpu in gpus.items())
-    return replace(bare_machine(), gpus=found)
+    found = {at: replace(gpu, nvlink=_nvlink(rows[at])) for at, gpu in gpus.items()}
+    cut = "the text is cut off in its last line" if _cut(text) else ""
+    if cut:  # a link that is not counted is not one that is down
+        unknown = Absent(AbsenceKind.UNREADABLE, "active NVLinks: the file is cut off within them")
+        found[number] = replace(found[number], nvlink=replace(found[number].nvlink, active=unknown))
+    return replace(bare_machine(), gpus=tuple(found.values()), partial=cut)
+
+
+def _cut(text: str) -> bool:
+    """Whether the last line begins as one of a link and does not end as one."""
+    last = text.rpartition("\n")[2].strip()
+    match = _LINK.fullmatch(last)
+    begun = bool(re.fullmatch(r"L(?:i(?:n(?:k(?:\s+[0-9]*:?)?)?)?)?", last)) if match is None else True
+    return begun and (match is None or _link(int(match[1]), match[2]) is None)
 
 
 def _named(number: int, name: str, uuid: str) -> GpuFacts:
@@ -112,7 +128,7 @@ def _link(number: int, said: str) -> LinkFacts | None:
 
 def looks_like_topology(text: str) -> bool:
     """Whether a matrix of GPUs stands in it."""
-    return any("CPU Affinity" in line and _HEAD.fullmatch(line) for line in _plain(text))
+    return "CPU Affinity" in text and any("CPU Affinity" in line and _HEAD.fullmatch(line) for line in _plain(text))
 
 
 def _plain(text: str) -> list[str]:

@@ -16,6 +16,8 @@ _FAILED = re.compile(
     r"|couldn't find libnvidia-ml.+|NVIDIA-SMI couldn't find .+)$",
     re.MULTILINE | re.IGNORECASE,
 )
+_NEEDED = ("NVML", "NVIDIA-SMI", "No devices", "device handle", "libnvidia-ml", "NVRM version")
+"""One of them stands in every such line: a file of a day's samples is passed over fast."""
 _LIBRARY = re.compile(r"NVML library version:\s*([0-9][0-9.]*)")
 _MODULE = re.compile(r"^NVRM version:.*?Kernel Module(?: for \S+)?\s+([0-9][0-9.]*)", re.MULTILINE)
 _HANDLE = re.compile(
@@ -27,6 +29,8 @@ _HANDLE = re.compile(
 
 def looks_like_message(text: str) -> bool:
     """Whether one of these lines is in it."""
+    if not any(word in text for word in _NEEDED):
+        return False
     return bool(_FAILED.search(text) or _LIBRARY.search(text) or _MODULE.search(text))
 
 

@@ -31,9 +31,11 @@ _WINDOWS = ("WDDM", "TCC", "MCDM")
 
 def looks_like_table(text: str) -> bool:
     """Whether rows of a table of GPUs or of instances are in it, or only the warning that follows one."""
-    return any(_gpu_row(cells) or _instance_row(cells) for cells in map(_cells, text.splitlines())) or bool(
-        _INFOROM.search(text)
-    )
+    if _INFOROM.search(text):
+        return True
+    if "|" not in text:
+        return False
+    return any(_gpu_row(cells) or _instance_row(cells) for cells in map(_cells, text.splitlines()))
 
 
 def _cells(line: str) -> list[str]:

@@ -23,6 +23,9 @@ _KNOWN = frozenset(
     )
 )  # fmt: skip
 """Heads by which a part without the first lines is known."""
+_SOME_HEAD = re.compile(
+    r"^[ \t]+(?:" + "|".join(name.replace("_", " ") for name in _KNOWN) + r")[ \t\r]*$", re.M | re.I
+)
 _LAST = ("processes", "accounted_processes", "capabilities")
 """With what a whole GPU ends."""
 
@@ -31,8 +34,9 @@ def looks_like_text(text: str) -> bool:
     """Whether lines of ``-q`` are in it: its first line, or one of its heads alone on a line."""
     if _HEAD in text:
         return True
-    heads = (_is_head(line, below) for line, below in pairwise(text.splitlines()))
-    return " : " in text and any(heads)
+    if " : " not in text or not _SOME_HEAD.search(text):
+        return False
+    return any(_is_head(line, below) for line, below in pairwise(text.splitlines()))
 
 
 def _is_head(line: str, below: str) -> bool:

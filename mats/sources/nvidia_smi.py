@@ -27,7 +27,7 @@ LARGEST = 64 << 20
 """Bytes that are read; the log of a machine with 16 GPUs and all their clocks is below 2 MiB."""
 
 _COMMAND = re.compile(
-    r"^(?:\S+@\S+[: ]\S*)?\s*[#$>%]\s*(?:sudo\s+)?(?:\S*/)?"
+    r"^(?:[^\s#$>%]{1,60}@\S{1,60}[: ]\S{0,80})?[ \t]*[#$>%][ \t]*(?:sudo[ \t]+)?(?:\S{0,80}/)?"
     r"(nvidia-smi|dcgmi|dmesg|journalctl|lspci|cat|grep|tail|head|ipmitool|gpustat|nvcc|uname)\b(.*)$",
     re.MULTILINE,
 )
@@ -40,7 +40,7 @@ _READERS: tuple[tuple[Callable[[str], bool], Callable[[str], MachineFacts]], ...
 )
 _LINES = 500_000
 """More lines than any output has; only a CSV that was recorded for days is longer."""
-_ROWS = 4096
+_ROWS = 256
 """Rows of a CSV in which the last sample of each GPU is looked for."""
 _OURS = ("nvidia-smi", "cat", "tail", "head", "grep")
 """Commands whose output may be of nvidia-smi."""
@@ -127,4 +127,6 @@ def _samples(part: str, command: str, last: int = 0) -> tuple[MachineFacts, ...]
 
 def _without_messages(part: str) -> str:
     """A GPU that gives no answer puts a line of words between the rows or before the head."""
+    if not looks_like_message(part):
+        return part
     return "\n".join(line for line in part.splitlines() if not looks_like_message(line))

@@ -15,7 +15,8 @@ from mats.model import Absent
 from mats.sources import nvidia_smi
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-FILES = sorted([*(DATA / "smi").iterdir(), *(path for path in (DATA / "cases").rglob("*smi*") if path.is_file())])
+KINDS = ("smi_*", "*smi*", "nvlink_*", "topo_*")
+FILES = sorted({*(DATA / "smi").iterdir(), *(path for kind in KINDS for path in (DATA / "cases").rglob(kind))})
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 
 
@@ -61,6 +62,48 @@ def test_text_cut_anywhere_holds_no_value_that_the_whole_has_not() -> None:
 
         for path, value in values(cut).items():
             assert path == ".partial" or whole.get(path) == value, (length, path)
+
+
+@pytest.mark.parametrize("name", ["table_processes_inforom.txt", "nvlink_s_v100_two_inactive.txt"])
+def test_lines_cut_anywhere_hold_no_value_that_the_whole_has_not(name: str) -> None:
+    whole = values(nvidia_smi.parse(TEXTS[name]))
+
+    for length in range(0, len(TEXTS[name]), 5):
+        try:
+            cut = nvidia_smi.parse(TEXTS[name][:length])
+        except nvidia_smi.SmiError:
+            continue
+        for path, value in values(cut).items():
+            counted = path.endswith(".active") and "links" not in path
+            assert counted or path.endswith(".partial") or whole.get(path) == value, (length, path)
+
+
+def test_a_cell_that_lacks_the_unit_of_its_column_is_cut() -> None:
+    machine = nvidia_smi.parse("index, memory.used [MiB]\n0, 57 MiB\n1, 57")
+
+    assert "cut off" in machine.partial
+    assert not isinstance(machine.gpus, Absent) and len(machine.gpus) == 1
+
+
+def test_a_recording_of_a_day_is_read_fast() -> None:
+    head = "timestamp, index, uuid, utilization.gpu [%], memory.used [MiB]\n"
+    text = head + "".join(f"2026/01/01 10:00:00.000, {n % 8}, GPU-{n % 8}, 97 %, {n} MiB\n" for n in range(100_000))
+    started = time.process_time()
+
+    machine = nvidia_smi.parse(text)
+
+    assert time.process_time() - started < 5
+    assert not isinstance(machine.gpus, Absent) and len(machine.gpus) == 8
+
+
+def test_a_link_cut_in_its_speed_leaves_the_number_of_links_unknown() -> None:
+    text = TEXTS["nvlink_s_v100_two_inactive.txt"]
+
+    machine = nvidia_smi.parse(text[: text.rindex(" GB/s") - 2])
+
+    assert not isinstance(machine.gpus, Absent)
+    assert "cut off" in machine.partial
+    assert isinstance(machine.gpus[0].nvlink.active, Absent)
 
 
 def test_the_gaps_of_a_cut_gpu_say_that_the_file_is_cut() -> None:
