@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 HEAD = 256 * 1024
 """Characters that are looked at; every tool shows in its first lines what it is."""
+COMMANDS_AT_MOST = 200
+"""Commands that one text is cut at; what follows stays with the last."""
 
 
 class Kind(enum.StrEnum):
@@ -61,17 +64,18 @@ def _pattern(text: str) -> re.Pattern[str]:
 _SIGNS: dict[Kind, re.Pattern[str]] = {
     Kind.BUG_REPORT: _pattern(r"^Start of NVIDIA bug report log file\.|^nvidia-bug-report\.sh Version: "),
     Kind.SMI_XML: _pattern(r"<nvidia_smi_log\b|<!DOCTYPE nvidia_smi_log"),
-    Kind.MATS_RUN: _pattern(r'^\s*\{(?=[\s\S]{0,4000}"schema_version"\s*:)(?=[\s\S]{0,4000}"tool"\s*:\s*"mats[ "])'),
-    Kind.NVBANDWIDTH: _pattern(r'^nvbandwidth Version: |^\s*"nvbandwidth"\s*:|^\{\s*"nvbandwidth"'),
+    Kind.MATS_RUN: _pattern(r'\A\s*+\{(?=[\s\S]{0,4000}"schema_version"\s*:)(?=[\s\S]{0,4000}"tool"\s*:\s*"mats[ "])'),
+    Kind.NVBANDWIDTH: _pattern(r'^nvbandwidth Version: |^[ \t]*"nvbandwidth"\s*:|^\{\s*"nvbandwidth"'),
     Kind.SMI_QUERY: _pattern(
-        r"^=+NVSMI LOG=+$|^\s{4,}(?:Ecc Mode|ECC Mode|ECC Errors|Remapped Rows|Retired Pages|FB Memory Usage"
+        r"^=+NVSMI LOG=+$|^[ \t]{4,}(?:Ecc Mode|ECC Mode|ECC Errors|Remapped Rows|Retired Pages|FB Memory Usage"
         r"|Clocks (?:Throttle|Event) Reasons|GPU Link Info|Performance State)\s*(?::.*)?$"
     ),
     Kind.SMI_TABLE: _pattern(
-        r"^\| NVIDIA-SMI \d|^\| MIG devices:|^\|\s*(?:\d+|N/A)\s.*\|.*(?:MiB /|\d\s*MiB\b|Not Supported).*\|.*\|$"
+        r"^\| NVIDIA-SMI \d|^\| MIG devices:"
+        r"|^\|[ ]{0,4}(?:\d+%?|N/A)[ ][^\n]{0,200}?(?:MiB /|\d ?MiB\b|Not Supported)[^\n]{0,200}\|[ \t]*$"
     ),
     Kind.SMI_CSV: _pattern(
-        r"\A\s*(?=[^\n]*,)(?:[\w.]+(?: \[[^\]\n]*\])?, ?)*"
+        r"\A\s*+(?=[^,\n]*+,)(?:[\w.]+(?: \[[^\]\n]*\])?, ?)*"
         r"(?:index|name|uuid|timestamp|pci\.\w+|gpu_\w+|memory\.\w+|utilization\.\w+|temperature\.\w+|driver_version)\b"
     ),
     Kind.SMI_ERROR: _pattern(
@@ -79,13 +83,14 @@ _SIGNS: dict[Kind, re.Pattern[str]] = {
         r"|No devices were found)"
     ),
     Kind.NVLINK: _pattern(
-        r"^\s+Link \d+: (?:<?in[aA]ctive>?|[\d.]+ GB/s|(?:Replay|Recovery|CRC)\b)|^NVML: Unable to retrieve NVLink info"
+        r"^[ \t]+Link \d+: (?:<?in[aA]ctive>?|[\d.]+ GB/s|(?:Replay|Recovery|CRC)\b)"
+        r"|^NVML: Unable to retrieve NVLink info"
     ),
-    Kind.TOPOLOGY: _pattern(r"^\s*GPU0\s+(?:GPU1|NIC0|mlx\d|CPU Affinity)\b"),
+    Kind.TOPOLOGY: _pattern(r"^[ \t]*GPU0\s+(?:GPU1|NIC0|mlx\d|CPU Affinity)\b"),
     Kind.DRIVER_VERSION: _pattern(r"^NVRM version: "),
     Kind.KERNEL_LOG: _pattern(
         r"NVRM: |\bS?Xid \(|^\[ *\d+\.\d+\] |^\[\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}\] |^\d{1,3},\d+,\d+,[-c]"
-        r"|^\S* ?(?:[\w.-]+ )?kernel: |^kern +:\w+ *: |^pci(?:eport)? [0-9a-f]{4}:|^.{0,40}\bkernel: "
+        r"|^kern +:\w+ *: |^pci(?:eport)? [0-9a-f]{4}:|^.{0,200}?\bkernel: "
     ),
     Kind.LSPCI: _pattern(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9][^:\n]{2,80}: \S"),
     Kind.SYSFS: _pattern(
@@ -94,10 +99,10 @@ _SIGNS: dict[Kind, re.Pattern[str]] = {
     ),
     Kind.DCGM_DIAG: _pattern(r'"DCGM (?:GPU )?Diagnostic"|^\| Diagnostic\s+\| Result\s'),
     Kind.DCGM_HEALTH: _pattern(r'"Health Monitor Report"|"Overall Health"'),
-    Kind.DCGM_NVLINK: _pattern(r"NvLink Link Status|^\s+gpuId \d+:\s*$"),
+    Kind.DCGM_NVLINK: _pattern(r"NvLink Link Status|^[ \t]+gpuId \d+:\s*$"),
     Kind.DCGM_DMON: _pattern(r"^#Entity\s+\S"),
-    Kind.GPUSTAT: _pattern(r"^\[\d+\] [^|\n]+\|[^|\n]*'C,"),
-    Kind.IPMI_SEL: _pattern(r"^\s*[0-9a-f]{1,4} \| \d\d/\d\d/\d{2,4} \| \d\d:\d\d:\d\d"),
+    Kind.GPUSTAT: _pattern(r"^\[\d+\] [^|\n]{1,200}\|[^|\n]{0,20}['°]C,"),
+    Kind.IPMI_SEL: _pattern(r"^[ \t]*[0-9a-f]{1,4} \| \d\d/\d\d/\d{2,4} \| \d\d:\d\d:\d\d"),
     Kind.WINDOWS_EVENT: _pattern(r"\bnvlddmkm\b"),
     Kind.NCCL_TESTS: _pattern(r"^# nThread \d|^#\s+size\s+count\s+type"),
     Kind.P2P_TEST: _pattern(r"P2P Connectivity Matrix|p2pBandwidthLatencyTest"),
@@ -133,7 +138,7 @@ def parts(text: str) -> tuple[Part, ...]:
     kinds = recognise(text)
     if any(kind in WHOLE for kind in kinds):
         return (Part(kinds, text),)
-    prompts = list(_PROMPT.finditer(text[: 64 * HEAD]))
+    prompts = list(itertools.islice(_PROMPT.finditer(text), COMMANDS_AT_MOST))
     if not prompts:
         return (Part(kinds, text),)
     return tuple(_cut_at(text, prompts))

@@ -18,6 +18,9 @@ from mats.sources._recognise import Kind, recognise
 RULE = "_" * 44
 LAST_LINE = "End of NVIDIA bug report log file."
 NEVER_ENDED = "the report has no last line: it was cut, or the script that wrote it hung"
+SECTIONS_AT_MOST = 10_000
+"""Blocks that are told apart; a report has some hundred."""
+NAME_AT_MOST = 500
 _SPLIT = re.compile(rf"^{RULE}_*[ \t]*$", re.MULTILINE)
 _VERSION = re.compile(r"^nvidia-bug-report\.sh Version: (\S+)", re.MULTILINE)
 _DATE = re.compile(r"^Date: (.+)$", re.MULTILINE)
@@ -125,7 +128,7 @@ def parse_bug_report(text: str) -> BugReport:
     """Raises BugReportError when the text does not begin as such a report does."""
     if not _VERSION.search(text[:65536]) and "Start of NVIDIA bug report log file" not in text[:65536]:
         raise BugReportError("this text does not begin as an nvidia-bug-report.log does")
-    blocks = _SPLIT.split(text)
+    blocks = _SPLIT.split(text, SECTIONS_AT_MOST)
     head = next((block for block in blocks if _VERSION.search(block)), "")
     sections = [section for block in blocks if block is not head for section in _sections(block)]
     ended = LAST_LINE in text[-4096:]
@@ -153,7 +156,7 @@ def _sections(block: str) -> Iterator[Section]:
 
 def _file(lines: list[str]) -> Section:
     found = _FILE.fullmatch(lines[0].rstrip())
-    name = found["name"] if found else lines[0]
+    name = (found["name"] if found else lines[0])[:NAME_AT_MOST]
     if found and found["missing"]:
         return Section(name, "", False, "does not exist")
     body = "\n".join(line for line in lines[1:] if not line.startswith("*** ls:"))
@@ -161,7 +164,7 @@ def _file(lines: list[str]) -> Section:
 
 
 def _command(lines: list[str]) -> Section:
-    name = lines[0].strip()
+    name = lines[0].strip()[:NAME_AT_MOST]
     text = "\n".join(lines[1:]).strip("\n")
     skipped = re.match(r"(?:Skipping:?|Error:) (?P<what>.+)", name)
     if skipped:

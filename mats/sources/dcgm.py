@@ -8,6 +8,7 @@ Layouts: NVIDIA/DCGM, testing/python3/dcgm_diag_schema.json (version 4) and dcgm
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,6 +19,9 @@ from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.sources._json_cut import loads
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+LARGEST = 16 << 20
+"""Characters of JSON that are read; a diagnostic of 16 GPUs is below 200 KiB."""
+ROWS_AT_MOST = 10_000
 CUT_TABLE = "the table ends without its closing line"
 _SHOWN = Absent(AbsenceKind.NOT_FOUND, "not shown in this file")
 
@@ -218,7 +222,9 @@ _METADATA = ("DCGM Version", "Driver Version Detected", "GPU Device IDs Detected
 
 
 def _diag_table(text: str) -> DcgmDiag:
-    rows = list(_table_rows(text))
+    rows = list(itertools.islice(_table_rows(text), ROWS_AT_MOST + 1))
+    if len(rows) > ROWS_AT_MOST:
+        raise DcgmError(f"this table has more than {ROWS_AT_MOST} rows, which no output of dcgmi has")
     if not any(left == "Diagnostic" for _, left, _ in rows):
         raise DcgmError("this text holds no table of dcgmi diag")
     metadata = {left: right for _, left, right in rows if left in _METADATA}
@@ -248,7 +254,7 @@ def _table_rows(text: str) -> Iterator[tuple[str, str, str]]:
     """Category, left and right cell of each row."""
     category = ""
     for line in map(str.strip, text.splitlines()):
-        section = _SECTION.fullmatch(line)
+        section = _SECTION.fullmatch(line) if len(line) < 500 else None
         if section:
             category = section["name"]
         elif line.startswith("|") and line.endswith("|") and line.count("|") >= 3:
@@ -306,7 +312,7 @@ def _words(node: dict[str, Any], place: tuple[str, ...]) -> Iterator[tuple[tuple
             yield here, child
 
 
-_LINKS = re.compile(r"^\s*gpuId (\d{1,9}):[ \t]*\n((?:[ \t]+[UDX_](?: [UDX_])*[ \t]*\n?)+)", re.MULTILINE)
+_LINKS = re.compile(r"^[ \t]*gpuId (\d{1,9}):[ \t]*\n((?:[ \t]+[UDX_](?: [UDX_])*[ \t]*\n?)+)", re.MULTILINE)
 _LINK_WORDS: dict[str, bool | Absent] = {
     "U": True,
     "D": False,
@@ -348,6 +354,8 @@ def parse_dmon(text: str) -> tuple[DcgmSample, ...]:
 
 def _load(text: str) -> tuple[dict[str, Any], str]:
     """The first JSON object of the text, and why it is not whole, or empty."""
+    if len(text) > LARGEST:
+        raise DcgmError("this text is larger than any output of dcgmi")
     start = text.find("{")
     if start < 0:
         raise DcgmError("this text holds no JSON of dcgmi")

@@ -11,8 +11,9 @@ from mats.facts import GpuFacts, MachineFacts, MemoryFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 _LINE = re.compile(
-    r"^\[(?P<index>\d{1,4})\] (?P<name>[^|\n]+?)\s*\|\s*(?P<heat>[^|'\n]*)'C,[^|\n]*?(?P<busy>[\d?]+) %[^|\n]*"
-    r"\|\s*(?P<used>[\d?]+)\s*/\s*(?P<total>[\d?]+) M",
+    r"^\[(?P<index>\d{1,4})\] (?P<name>[^|\n]{1,100}?) *\| *(?P<heat>[^|'°\n]{0,20})['°]C,"
+    r"[^|\n]{0,100}?(?P<busy>[\d?]{1,4}) %[^|\n]{0,200}"
+    r"\| *(?P<used>[\d?]{1,9}) */ *(?P<total>[\d?]{1,9}) M",
     re.MULTILINE,
 )
 _RESERVED = Absent(AbsenceKind.NOT_FOUND, "used memory: gpustat does not tell it from what the driver reserves")

@@ -7,6 +7,7 @@ Source of the layout: pciutils, ls-caps.c, ls-ecaps.c and lspci.c.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from mats.sources.sysfs import PciFacts
 HEAD = re.compile(
     r"^(?P<at>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<kind>[^:\n]{1,80}): (?P<name>.*)$", re.M
 )
+DEVICES_AT_MOST = 10_000
 _CLASSES = {
     "VGA compatible controller": 0x0300,
     "3D controller": 0x0302,
@@ -41,16 +43,16 @@ _CLASSES = {
 _VENDORS = {"NVIDIA": NVIDIA, "Advanced Micro Devices": AMD, "AMD": AMD, "Intel": INTEL}
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _REGION = re.compile(
-    r"^\s+Region (?P<number>\d): (?P<kind>Memory|I/O ports) at (?P<at>\S+)(?P<rest>.*?)"
+    r"^[ \t]+Region (?P<number>\d): (?P<kind>Memory|I/O ports) at (?P<at>\S+)(?P<rest>.*?)"
     r"\[size=(?P<size>\d{1,12})(?P<unit>[KMGT]?)\]",
     re.M,
 )
 _RESIZABLE = re.compile(
-    r"^\s+BAR (?P<number>\d): current size: (?P<size>\d{1,9})(?P<unit>[KMGT]?)B, supported:(?P<choice>[^\n]*)$", re.M
+    r"^[ \t]+BAR (?P<number>\d): current size: (?P<size>\d{1,9})(?P<unit>[KMGT]?)B, supported:(?P<choice>[^\n]*)$", re.M
 )
 _CHOICE = re.compile(r"(\d{1,9})([KMGT]?)B")
 _SPEED = re.compile(r"Speed (?P<speed>[^,(\n]+?)(?: \((?P<sm>\w+)\))?, Width (?P<width>x?\d+)(?: \((?P<wm>\w+)\))?")
-_BUSES = re.compile(r"^\s+Bus: primary=(?P<primary>[0-9a-f]{2}), secondary=(?P<secondary>[0-9a-f]{2})", re.M)
+_BUSES = re.compile(r"^[ \t]+Bus: primary=(?P<primary>[0-9a-f]{2}), secondary=(?P<secondary>[0-9a-f]{2})", re.M)
 
 
 class LspciError(ValueError):
@@ -74,7 +76,9 @@ def parse_lspci(text: str) -> PciFacts:
 
 
 def _sections(text: str) -> Iterator[_Section]:
-    heads = list(HEAD.finditer(text))
+    heads = list(itertools.islice(HEAD.finditer(text), DEVICES_AT_MOST + 1))
+    if len(heads) > DEVICES_AT_MOST:
+        raise LspciError(f"this text lists more than {DEVICES_AT_MOST} devices, which no machine has")
     ends = [head.start() for head in heads[1:]] + [len(text)]
     for head, end in zip(heads, ends, strict=False):
         body = text[head.end() : end]
@@ -95,7 +99,7 @@ def _device(section: _Section) -> PciDevice:
         vendor=vendor,
         device=int(ids[2], 16) if ids else Absent(AbsenceKind.NOT_FOUND, "device number: lspci ran without -nn"),
         class_code=_class(head["kind"]),
-        name=re.sub(r"\s*(\(rev [0-9a-f]+\)|\(prog-if [^)]*\)|\[[0-9a-f]{4}:[0-9a-f]{4}\])", "", head["name"]).strip(),
+        name=re.sub(r" ?(\(rev [0-9a-f]+\)|\(prog-if [^)]*\)|\[[0-9a-f]{4}:[0-9a-f]{4}\])", "", head["name"]).strip(),
         driver=_word(body, "Kernel driver in use", "driver: none is shown as bound to the device"),
         now=now,
         maximum=maximum,
@@ -120,7 +124,7 @@ def _hidden(body: str) -> Absent:
 
 def _link(body: str, name: str, hidden: Absent) -> tuple[PciLink, tuple[str, ...]]:
     """The link of one register and lspci's marks beside its numbers."""
-    line = re.search(rf"^\s+{name}:(.*)$", body, re.M)
+    line = re.search(rf"^[ \t]+{name}:(.*)$", body, re.M)
     found = _SPEED.search(line[1]) if line else None
     if found is None:
         absent = Absent(hidden.kind, f"PCIe link: {hidden.reason}")
@@ -177,7 +181,7 @@ def _resizable(body: str, hidden: Absent) -> tuple[Resizable, ...] | Absent:
 def _flags(body: str, hidden: Absent) -> tuple[str, ...] | Absent:
     """Error bits that are set, as REGISTER.NAME; a register may go on over several lines."""
     found = []
-    registers = re.findall(r"^\s+(UESta|CESta):(.*(?:\n\s+(?!\w+:)[^\n:]*)*)", body, re.M)
+    registers = re.findall(r"^[ \t]+(UESta|CESta):(.*(?:\n[ \t]+(?!\w+:)[^\n:]*)*)", body, re.M)
     if not registers:
         return Absent(hidden.kind, f"error flags: {hidden.reason}")
     for register, bits in registers:
@@ -203,14 +207,14 @@ def _vendor(name: str) -> int | Absent:
 
 
 def _numa(body: str) -> Reading:
-    found = re.search(r"^\s+NUMA node: (\d{1,4})$", body, re.M)
+    found = re.search(r"^[ \t]+NUMA node: (\d{1,4})$", body, re.M)
     if found is None:
         return Absent(AbsenceKind.NOT_FOUND, "NUMA node: not shown in this file")
     return Quantity(int(found[1]), Unit.COUNT)
 
 
 def _word(body: str, key: str, missing: str) -> str | Absent:
-    found = re.search(rf"^\s+{key}: (\S+)", body, re.M)
+    found = re.search(rf"^[ \t]+{key}: (\S+)", body, re.M)
     return found[1] if found else Absent(AbsenceKind.NOT_FOUND, missing)
 
 

@@ -145,6 +145,24 @@ def test_links_that_are_off_or_not_there_are_neither_up_nor_down() -> None:
     assert "without its legend" in machine.partial
 
 
+DIAG_3 = """{"DCGM GPU Diagnostic": {"test_categories": [{"category": "Stress", "tests": [
+ {"name": "SM Stress", "results": [
+  {"gpu_ids": "0,1", "status": "PASS", "info": "relative stress level 577"},
+  {"gpu_id": 2, "status": "Fail", "warnings": "too slow"},
+  {"gpu_ids": "3", "status": "SKIP"}]}]}],
+ "version": "3.1.8", "Driver Version Detected": "535.54.03", "GPU Device IDs": ["20b5", "20b5"]}}"""
+
+
+def test_version_3_lists_gpus_in_one_text_and_its_messages_may_be_plain() -> None:
+    diag = dcgm.parse_diag(DIAG_3)
+
+    stress = named(diag, "sm stress")
+    assert [stress.on(gpu) for gpu in range(4)] == [Status.PASS, Status.PASS, Status.FAIL, Status.SKIP]
+    assert stress.results[2].warnings[0].text == "too slow"
+    assert stress.results[0].info == ("relative stress level 577",)
+    assert (diag.version, diag.driver, diag.gpus) == ("3.1.8", "535.54.03", ((0, "20b5"), (1, "20b5")))
+
+
 def test_version_4_names_entities_and_its_warnings_carry_numbers() -> None:
     diag = dcgm.parse_diag("noise before\n" + json.dumps(DIAG_4))
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mats.facts import MachineFacts
-from mats.model import Absent, Quantity, Unit
+from mats.model import Absent, Quantity, Run, Unit
 from mats.sources import evidence
 from mats.sources._opening import Maxima
 from mats.sources.evidence import EvidenceError, Kind, gather, read_bytes, read_evidence, recognise
@@ -113,6 +113,14 @@ def test_every_kind_is_read_or_says_why_it_is_not(kind: Kind) -> None:
         assert callable(evidence._load(evidence.PARSERS[kind]))
     else:
         assert kind in evidence.NOT_READ
+
+
+def test_our_own_saved_run_is_recognised_and_read() -> None:
+    path = Path(__file__).resolve().parents[1] / "data" / "runs" / "failing_sim" / "run.json"
+
+    (read,) = read_evidence(path).of(Kind.MATS_RUN)
+
+    assert isinstance(read, Run)
 
 
 def test_results_of_a_speed_test_are_not_taken_for_health() -> None:
