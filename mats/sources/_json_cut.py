@@ -59,3 +59,23 @@ def _closed(text: str) -> str | None:
             keep, closers = token.end(), "".join(reversed(stack))
         before = word
     return text[:keep] + closers if keep else None
+
+
+def text_of(value: Any, missing: str) -> str:
+    """A text as it is, another value as it is printed, ``missing`` for null."""
+    return value if isinstance(value, str) else missing if value is None else str(value)
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """An object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """An array; a single object or text as an array of one; else an empty one."""
+    return value if isinstance(value, list) else [value] if isinstance(value, str | dict) else []
+
+
+def is_int(value: Any) -> bool:
+    """A whole number, which true and false are not."""
+    return isinstance(value, int) and not isinstance(value, bool)

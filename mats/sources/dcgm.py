@@ -10,13 +10,17 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mats.facts import GpuFacts, LinkFacts, MachineFacts, NvlinkFacts
 from mats.model import AbsenceKind, Absent, Quantity, Unit
+from mats.sources._json_cut import dict_of as _dict
+from mats.sources._json_cut import is_int as _is_int
+from mats.sources._json_cut import list_of as _list
 from mats.sources._json_cut import loads
+from mats.sources._json_cut import text_of as _text
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 LARGEST = 16 << 20
@@ -391,21 +395,5 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_/]+", "_", name.strip().lower())
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _word(entries: dict[str, Any], key: str) -> str | Absent:
     return _text(entries.get(key), "") or _SHOWN
-
-
-def _text(value: Any, missing: str) -> str:
-    return value if isinstance(value, str) else missing if value is None else str(value)
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value] if isinstance(value, str | dict) else []
