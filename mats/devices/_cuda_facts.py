@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mats import units
 from mats.device import Conditions, DeviceError, HeldBy
 from mats.devices._cuda_errors import version
 from mats.devices._cuda_runtime import Cuda, read_uuid
@@ -108,9 +109,8 @@ def peak_bandwidth(properties: dict[str, Any], gpu: source.Gpu | Absent) -> tupl
         origin = "memory clock by CUDA"
     if isinstance(clock, Absent) or not bus:
         return Absent(AbsenceKind.NOT_SUPPORTED, "peak bandwidth: the device does not tell its memory clock or bus"), ""
-    peak = 2 * clock.value * bus / 8
     formula = f"2 x {clock.value / 1e6:g} MHz ({origin}) x {bus} bit / 8"
-    return Quantity(peak, Unit.BYTE_PER_SECOND), formula
+    return units.peak_bandwidth(clock, Quantity(bus, Unit.COUNT)), formula
 
 
 def _positive(value: float, unit: Unit, what: str) -> Reading:
