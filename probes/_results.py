@@ -19,7 +19,7 @@ from ._limits import LIMITS
 from ._space import Request
 from ._statistics import drop, relative_deviation, summarise, thin
 from ._tables import tables
-from ._tester import Tester
+from ._tester import Sweep, Tester
 
 _LISTED = 65_536
 """Error records that a report lists."""
@@ -157,13 +157,17 @@ def _passes(outcome: Outcome) -> int:
     return int(sum(account.full_verifies for account in outcome.tester.accounts.values())) + outcome.earlier.passes
 
 
-def _groups(tester: Tester, *operations: str) -> Mapping[tuple[str, int], list[float]]:
-    """Durations of sweeps over whole-size chunks, by operation and pattern: groups of equal work."""
-    groups: dict[tuple[str, int], list[float]] = defaultdict(list)
+def _whole_sweeps(tester: Tester, operation: str) -> list[Sweep]:
+    """Sweeps over the largest chunks: a small piece of a fragmented device takes as long to start as to sweep."""
     largest = max((chunk.buffer.size for chunk in tester.chunks), default=0)
-    for sweep in tester.sweeps:
-        if sweep.size == largest and sweep.operation in operations:
-            groups[sweep.operation, sweep.kind].append(sweep.duration)
+    return [sweep for sweep in tester.sweeps if sweep.size == largest and sweep.operation == operation]
+
+
+def _groups(tester: Tester, operation: str) -> Mapping[int, list[float]]:
+    """Durations of sweeps over the largest chunks by pattern: groups of equal work."""
+    groups: dict[int, list[float]] = defaultdict(list)
+    for sweep in _whole_sweeps(tester, operation):
+        groups[sweep.kind].append(sweep.duration)
     return groups
 
 
@@ -224,7 +228,7 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
             )
         )
     for name, operation in (("write", "write"), ("verify", "verify")):
-        samples = [sweep.bandwidth for sweep in tester.sweeps if sweep.operation == operation]
+        samples = [sweep.bandwidth for sweep in _whole_sweeps(tester, operation)]
         summary = summarise(samples)
         absent = Absent(AbsenceKind.NOT_TESTED, f"no {operation} sweep was made")
         reading: Reading = Quantity(summary.median, Unit.BYTE_PER_SECOND) if summary else absent
@@ -241,7 +245,7 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
 
 
 def _drop(tester: Tester) -> Measurement:
-    samples = [sweep.bandwidth for sweep in tester.sweeps if sweep.operation == "read"]
+    samples = [sweep.bandwidth for sweep in _whole_sweeps(tester, "read")]
     name, method = "memory.bandwidth_drop", "reference reads between the tests: last quarter against first, medians"
     fallen = drop(samples)
     if fallen is None:
