@@ -102,6 +102,8 @@ class Algorithm:
     complementary: bool = True
     standard: bool = True
     """Part of the default set."""
+    ordered: bool = False
+    """What it finds depends on the order in which addresses are visited."""
 
     def moved(self, draw: Draw) -> float:
         """Bytes moved per tested byte in one pass (a step over a part counts as if over all)."""
@@ -271,16 +273,16 @@ ALGORITHMS = {
         Algorithm("page_ids", "fake capacity, AF above 4 KiB", _page_ids, complementary=False),
         Algorithm("own_address", "AF, SAF", _own_address),
         Algorithm("rotated_address", "AF, SAF, TF, IF", _rotated_address),
-        Algorithm("moving_inversions", "SAF, TF, part of CF", _moving_inversions),
+        Algorithm("moving_inversions", "SAF, TF, part of CF", _moving_inversions, ordered=True),
         Algorithm("checkerboard", "SAF, IF, leakage between neighbours", _checkerboard),
         Algorithm("user_pattern", "SAF, IF for the pattern given", _user_pattern, standard=False),
         Algorithm("random", "SAF, TF, IF, CF by chance", _random),
         Algorithm("walking", "SAF, TF, CF inside a word, IF; 8 of 64 positions a pass", _walking),
         Algorithm("walking_full", "as walking, all 64 positions in one pass", _walking_full, standard=False),
         Algorithm("modulo_20", "CF between far words, through caches and buffers", _modulo_20, complementary=False),
-        Algorithm("mats_plus", "SAF, AF", _mats_plus),
-        Algorithm("mats_plus_plus", "SAF, AF, TF", _mats_plus_plus),
-        Algorithm("march_c", "SAF, AF, TF, CFin, CFid, CFst", _march_c),
+        Algorithm("mats_plus", "SAF, AF", _mats_plus, ordered=True),
+        Algorithm("mats_plus_plus", "SAF, AF, TF", _mats_plus_plus, ordered=True),
+        Algorithm("march_c", "SAF, AF, TF, CFin, CFid, CFst", _march_c, ordered=True),
         Algorithm("window", "disturbance of cells that are read and not rewritten", _window, complementary=False),
         Algorithm("bit_fade", "DRF up to the dwell", _bit_fade),
         Algorithm("row_disturb", "row disturb, as far as the access rate reaches it", _row_disturb, standard=False),

@@ -67,7 +67,7 @@ def observe(outcome: Outcome, *, final: bool = True) -> Observation:
         measurements=tuple(measurements),
         tables=tables(outcome.tester, outcome.untested, outcome.earlier, _LISTED if final else 0),
         diagnoses=(*named, *_speed_diagnoses(measurements)),
-        notes=(_sentence(outcome), *_latency_notes(tester), *outcome.notes),
+        notes=(_sentence(outcome), *_order_notes(tester), *_latency_notes(tester), *outcome.notes),
         partial=outcome.partial,
     )
 
@@ -194,6 +194,17 @@ def _latencies(tester: Tester) -> list[Measurement]:
             ),
         ]
     return found
+
+
+def _order_notes(tester: Tester) -> list[str]:
+    """Which of the tests that were run need an order of addresses, and how far they had it."""
+    names = [name for name in tester.accounts if ALGORITHMS[name].ordered]
+    if not names:
+        return []
+    return [
+        f"Block-ordered: {', '.join(names)}; the order of addresses is exact from launch to launch and within a block, "
+        "not between blocks that run at once."
+    ]
 
 
 def _latency_notes(tester: Tester) -> list[str]:

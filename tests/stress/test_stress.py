@@ -115,6 +115,13 @@ def test_ctrl_c_leaves_the_test_partial_and_is_no_end_of_its_own(monkeypatch: py
     assert not any("The test stopped" in note for note in observation.notes)
 
 
+@pytest.mark.parametrize(("tests", "told"), [("march-c,own-address", True), ("own-address", False)])
+def test_how_far_a_march_was_ordered_is_told(tests: str, told: bool) -> None:
+    observation = simulate("healthy", capacity=4 * MIB, tests=tests)
+    notes = [note for note in observation.notes if note.startswith("Block-ordered: march_c;")]
+    assert bool(notes) is told
+
+
 def test_a_second_read_that_the_cache_may_answer_is_not_counted() -> None:
     observation = simulate("healthy", capacity=4 * MIB, tests="mats-plus-plus")
     # elements 2 and 3, and the sweep that reads past the cache
