@@ -147,8 +147,8 @@ def _own_address(draw: Draw) -> tuple[Step, ...]:
 
 
 def _rotated_address(draw: Draw) -> tuple[Step, ...]:
-    first = draw.seed + 2 * draw.pass_index
-    return _chain(_with_complements([rotated(first + 1), rotated(first + 2)]))
+    first = draw.seed + 3 * draw.pass_index
+    return _chain(_with_complements([rotated(first + turn) for turn in (1, 2, 3)]))
 
 
 def _moving_inversions(draw: Draw) -> tuple[Step, ...]:

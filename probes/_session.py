@@ -300,5 +300,5 @@ class _Session:
         total = 0.0
         for turn in range(settings.passes):
             draw = Draw(turn, settings.seed, settings.dwell, settings.pattern)
-            total += sum(a.moved(draw) + 1 for a in settings.algorithms if turn or a.name not in self._earlier.tests)
+            total += sum(a.moved(draw) for a in settings.algorithms if turn or a.name not in self._earlier.tests)
         return total * tested

@@ -84,7 +84,7 @@ def test_small_pieces_at_the_end_are_no_falling_bandwidth(monkeypatch: pytest.Mo
 
     device.allocate = fragmented  # type: ignore[method-assign]
     # when
-    observation = STRESS.measure(device, Bench({"tests": "own-address"}))
+    observation = STRESS.measure(device, Bench({"tests": "own-address,checkerboard,random,mats-plus,march-c"}))
     device.close()
     # then
     fallen = reading(observation, "memory.bandwidth_drop")
