@@ -2,9 +2,9 @@
 
 Faults: SAF stuck-at, TF transition, CF coupling (in inversion, id idempotent, st state), AF address decoder, DRF
 retention, IF interface. "Moved" is bytes moved per tested byte (writes and reads). March notation after van de Goor,
-Testing Semiconductor Memories (1991); the others are classics whose faults are listed in the project's note on memory
-tests, section 1. On a device that runs many blocks at once the sweeps of a March test are ordered between launches
-and within a block only: they are block-ordered.
+Testing Semiconductor Memories (1991); moving inversions, modulo-20, bit fade and block patterns as memtest86 and its
+kin know them; rotated addresses after memtest_vulkan. On a device that runs many blocks at once the sweeps of a March
+test are ordered between launches and within a block only: they are block-ordered.
 """
 
 from __future__ import annotations

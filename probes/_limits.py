@@ -142,6 +142,15 @@ LIMITS = (
         "Each sweep must pass at least four times the cache before a word is read again, else the cache answers.",
         "Test more memory: leave out --size, or raise it.",
     ),
+    _none(
+        "MEM-009",
+        "memory.tests_left_out",
+        "the time given was too short for some tests",
+        Severity.NOTE,
+        _HONESTY,
+        "Each test finds faults that others miss: what was left out was not looked for.",
+        "Give more time with --duration, or leave it out.",
+    ),
     Limit(
         "MEM-010",
         "memory.write_latency_deviation",

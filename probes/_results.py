@@ -42,6 +42,7 @@ class Outcome:
     notes: tuple[str, ...]
     partial: str
     stopped_hot: bool
+    left_out: int
     earlier: Earlier
 
 
@@ -149,6 +150,7 @@ def _amounts(outcome: Outcome) -> list[Measurement]:
         _count("memory.passes", _passes(outcome), "sweeps that verified the whole tested part"),
         _count("memory.complementary_passes", complementary + earlier.complementary, "each bit verified as 0 and as 1"),
         Measurement("memory.swept_over_cache", swept, method="tested bytes over the last-level cache"),
+        _count("memory.tests_left_out", outcome.left_out, "tests asked for of which no pass was completed"),
         _count("memory.stopped_hot", int(outcome.stopped_hot)),
     ]
 

@@ -12,6 +12,8 @@ PAGE = 2 << 20
 TILE = 64 << 10
 WORD = 8
 LARGEST_CHUNK = 1 << 30
+FULL = 0.9
+"""A share of the device from which on all of it counts as asked for."""
 OWN = 4 << 20
 """Room for the tester's own reports, in bytes."""
 
@@ -62,7 +64,7 @@ def request(kind: str, state: MemoryState, size: int | None, share: float | None
     if share is not None:
         if not 0 < share <= 1:
             raise UsageError(f"--coverage must be above 0 and at most 1 (or 100 %), not {share:g}")
-        return Request(int(share * state.total) // PAGE * PAGE, headroom, False, own)
+        return Request(int(share * state.total) // PAGE * PAGE, headroom, share < FULL, own)
     free = max(state.free - headroom - own, 0)
     if kind == "host":  # other programs live here: half of what is available is a guest's share
         return Request(min(free, state.free // 2) // PAGE * PAGE, headroom, True, own)

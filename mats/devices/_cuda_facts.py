@@ -43,6 +43,9 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
     digits = read_uuid(index)
     gpu = find_gpu(nvml, digits)
     peak, formula = peak_bandwidth(properties, gpu)
+    uuid = _uuid(gpu, digits)
+    if uuid.startswith("MIG-"):
+        peak = Absent(AbsenceKind.NOT_SUPPORTED, "peak bandwidth: how much of it a MIG instance has is not told")
     return TargetInfo(
         name=name,
         kind="cuda",
@@ -51,7 +54,7 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
         cache_size=_positive(properties["l2CacheSize"], Unit.BYTE, "size of the L2 cache"),
         peak_bandwidth=peak,
         peak_formula=formula,
-        identity=_identity(cuda, nvml, index, properties, _uuid(gpu, digits)),
+        identity=_identity(cuda, nvml, index, properties, uuid),
         origin_kind="cuda",
     )
 

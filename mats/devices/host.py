@@ -34,7 +34,6 @@ class HostDevice:
         self._root = root
         self._workers = workers or len(os.sched_getaffinity(0))
         self._held: dict[int, int] = {}
-        self._unlocked = 0
 
     def describe(self) -> TargetInfo:
         return TargetInfo(
@@ -75,12 +74,10 @@ class HostDevice:
         # Linux grants more than it has and kills later; so what is not available is refused here.
         if size > self.memory().free:
             raise OutOfMemory(f"{size} bytes are more than the memory that is available")
-        address, locked = allocate(size)
+        address, _ = allocate(size)
         if not address:
             raise OutOfMemory(f"the system refused {size} bytes")
         self._held[address] = size
-        if not locked:
-            self._unlocked += size
         return Buffer(address, size)
 
     def free(self, buffer: Buffer) -> None:
