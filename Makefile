@@ -1,11 +1,13 @@
 # Two commands are enough on a fresh machine:  make run  and  make test
 # Another interpreter:  make run PYTHON=python3.13      More arguments for mats:  make run ARGS="--timeout 60"
+# Only some tests:      make test TESTS=tests/project
 
 PYTHON = python3
 VENV = .venv
 TEST_VENV = build/test-venv
 WHEELS = build/dist
 ARGS =
+TESTS = tests
 PYTEST_ARGS =
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 
@@ -35,7 +37,7 @@ install: check-python
 	touch $(VENV)/installed || \
 	{ echo 'mats: the installation failed; the reason stands above. It needs a package index that pip can reach.' >&2; exit 1; }
 
-# The tests run on the wheel, not on the checkout: PYTHONSAFEPATH keeps the current folder out of every process's path.
+# The tests run on the wheel, not on the checkout: from build/, so that no process finds mats/ in its current folder.
 test: check-python check-compiler
 	@echo '== a fresh environment in $(TEST_VENV)'
 	@rm -rf $(TEST_VENV) $(WHEELS)
@@ -49,7 +51,8 @@ test: check-python check-compiler
 	@$(TEST_VENV)/bin/ruff format --check .
 	@$(TEST_VENV)/bin/mypy
 	@echo '== tests (kernels with nvcc and NVRTC, sanitizers, packaging among them)'
-	@PYTHONSAFEPATH=1 $(TEST_VENV)/bin/pytest -n 2 $(PYTEST_ARGS)
+	@root=$$PWD; cd build && \
+	  "$$root/$(TEST_VENV)/bin/pytest" -c ../pyproject.toml --rootdir .. -n 2 --dist worksteal $(PYTEST_ARGS) "../$(TESTS)"
 
 gpu-check: install
 	@$(VENV)/bin/python benchmarks/gpu_check.py $(ARGS) || { code=$$?; \

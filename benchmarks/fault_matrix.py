@@ -176,6 +176,9 @@ def print_table(results: Sequence[Seen]) -> None:
         )
     right, wrong = shares(results)
     print(f"of cases with {ENOUGH_RECORDS} records or more: named right {right:.1%}, wrong name {wrong:.1%}")
+    everywhere = sum(seen.wrong for seen in results) / len(results)
+    print(f"of all {len(results)} cases: named right {sum(s.right for s in results) / len(results):.1%}, ", end="")
+    print(f"wrong name {everywhere:.1%}")
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ class Device(Protocol):
         """Run a kernel of ``kernels/`` over ``tiles`` tiles and wait for it; gives its duration in seconds.
 
         Arguments go by the names of the kernel's own parameters: a missing, unknown or ill-typed one raises
-        TypeError before anything runs. Pointers take a :class:`Buffer` (or a plain address within one).
+        TypeError before anything runs. Pointers take a :class:`Buffer`, which may be a piece of an allocated one.
         """
         ...
 

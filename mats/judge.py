@@ -110,7 +110,7 @@ def _finding(limit: Limit, measurement: Measurement, diagnoses: Iterable[Diagnos
         target=target,
         measurement=measurement,
         limit=limit,
-        fault=explaining[0].fault if explaining else "",
+        fault=", ".join(dict.fromkeys(diagnosis.fault for diagnosis in explaining)),
         evidence=evidence,
         advice=advice or limit.advice,
     )

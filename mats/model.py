@@ -243,7 +243,7 @@ class Finding:
     measurement: Measurement
     limit: Limit
     fault: str
-    """The diagnosed fault class, or empty when nothing was diagnosed."""
+    """The diagnosed fault class (of several each, with commas), or empty when nothing was diagnosed."""
     evidence: tuple[str, ...]
     advice: str
 

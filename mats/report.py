@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mats.model import Run
+from mats.model import Run, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +18,5 @@ class Report:
     name: str
     extension: str
     render: Callable[[Run], str]
+    render_from: Callable[[Run, Severity], str] | None = None
+    """Of a report that tells what fails: ``render`` with the severity from which a finding counts (``--fail-on``)."""

@@ -55,9 +55,6 @@ _PREFIXED = {
 _NUMBER = r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*"
 _PART = r"([0-9]+(?:\.[0-9]+)?)(ms|s|sec|m|min|h|d)"
 
-PEAK_BANDWIDTH_FORMULA = "memory clock x 2 transfers per clock x bus width / 8 bits per byte"
-"""What :func:`peak_bandwidth` computes, in words, for reports."""
-
 
 def parse_number(text: str) -> float:
     """A number that is not negative."""
@@ -123,7 +120,7 @@ def quantity(value: int | float, unit: str) -> Quantity:
 
 
 def peak_bandwidth(memory_clock: Quantity, bus_width: Quantity) -> Quantity:
-    """Peak rate in bytes per second of double-data-rate memory: see ``PEAK_BANDWIDTH_FORMULA``.
+    """Peak rate in bytes per second of double-data-rate memory: clock x 2 x bus width / 8.
 
     ``memory_clock`` in hertz as the driver gives it (NVML's maximum memory clock, or ``memoryClockRate``), for which
     two transfers per clock hold for GDDR as for HBM; ``bus_width`` in bits, as a count.
@@ -132,23 +129,6 @@ def peak_bandwidth(memory_clock: Quantity, bus_width: Quantity) -> Quantity:
     _expect(memory_clock, Unit.HERTZ, "memory clock")
     _expect(bus_width, Unit.COUNT, "bus width")
     return Quantity(memory_clock.value * 2 * bus_width.value / 8, Unit.BYTE_PER_SECOND)
-
-
-def rate(amount: Quantity, duration: Quantity) -> Quantity:
-    """Bytes per second; raises ValueError for a duration that is not positive."""
-    _expect(amount, Unit.BYTE, "amount")
-    _expect(duration, Unit.SECOND, "duration")
-    if duration.value <= 0:
-        raise ValueError("a rate needs a duration above 0")
-    return Quantity(amount.value / duration.value, Unit.BYTE_PER_SECOND)
-
-
-def share(part: Quantity, whole: Quantity) -> Quantity:
-    """``part / whole`` of one unit as a ratio; raises UnitError for two units, ValueError for a whole of 0."""
-    _expect(part, whole.unit, "part")
-    if whole.value == 0:
-        raise ValueError("a share of nothing is not defined")
-    return Quantity(part.value / whole.value, Unit.RATIO)
 
 
 def _expect(given: Quantity, unit: Unit, what: str) -> None:

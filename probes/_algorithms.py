@@ -2,9 +2,9 @@
 
 Faults: SAF stuck-at, TF transition, CF coupling (in inversion, id idempotent, st state), AF address decoder, DRF
 retention, IF interface. "Moved" is bytes moved per tested byte (writes and reads). March notation after van de Goor,
-Testing Semiconductor Memories (1991); the others are classics whose faults are listed in the project's note on memory
-tests, section 1. On a device that runs many blocks at once the sweeps of a March test are ordered between launches
-and within a block only: they are block-ordered.
+Testing Semiconductor Memories (1991); moving inversions, modulo-20, bit fade and block patterns as memtest86 and its
+kin know them; rotated addresses after memtest_vulkan. On a device that runs many blocks at once the sweeps of a March
+test are ordered between launches and within a block only: they are block-ordered.
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ class Algorithm:
     complementary: bool = True
     standard: bool = True
     """Part of the default set."""
+    ordered: bool = False
+    """What it finds depends on the order in which addresses are visited."""
 
     def moved(self, draw: Draw) -> float:
         """Bytes moved per tested byte in one pass (a step over a part counts as if over all)."""
@@ -145,8 +147,8 @@ def _own_address(draw: Draw) -> tuple[Step, ...]:
 
 
 def _rotated_address(draw: Draw) -> tuple[Step, ...]:
-    first = draw.seed + 2 * draw.pass_index
-    return _chain(_with_complements([rotated(first + 1), rotated(first + 2)]))
+    first = draw.seed + 3 * draw.pass_index
+    return _chain(_with_complements([rotated(first + turn) for turn in (1, 2, 3)]))
 
 
 def _moving_inversions(draw: Draw) -> tuple[Step, ...]:
@@ -271,16 +273,16 @@ ALGORITHMS = {
         Algorithm("page_ids", "fake capacity, AF above 4 KiB", _page_ids, complementary=False),
         Algorithm("own_address", "AF, SAF", _own_address),
         Algorithm("rotated_address", "AF, SAF, TF, IF", _rotated_address),
-        Algorithm("moving_inversions", "SAF, TF, part of CF", _moving_inversions),
+        Algorithm("moving_inversions", "SAF, TF, part of CF", _moving_inversions, ordered=True),
         Algorithm("checkerboard", "SAF, IF, leakage between neighbours", _checkerboard),
         Algorithm("user_pattern", "SAF, IF for the pattern given", _user_pattern, standard=False),
         Algorithm("random", "SAF, TF, IF, CF by chance", _random),
         Algorithm("walking", "SAF, TF, CF inside a word, IF; 8 of 64 positions a pass", _walking),
         Algorithm("walking_full", "as walking, all 64 positions in one pass", _walking_full, standard=False),
         Algorithm("modulo_20", "CF between far words, through caches and buffers", _modulo_20, complementary=False),
-        Algorithm("mats_plus", "SAF, AF", _mats_plus),
-        Algorithm("mats_plus_plus", "SAF, AF, TF", _mats_plus_plus),
-        Algorithm("march_c", "SAF, AF, TF, CFin, CFid, CFst", _march_c),
+        Algorithm("mats_plus", "SAF, AF", _mats_plus, ordered=True),
+        Algorithm("mats_plus_plus", "SAF, AF, TF", _mats_plus_plus, ordered=True),
+        Algorithm("march_c", "SAF, AF, TF, CFin, CFid, CFst", _march_c, ordered=True),
         Algorithm("window", "disturbance of cells that are read and not rewritten", _window, complementary=False),
         Algorithm("bit_fade", "DRF up to the dwell", _bit_fade),
         Algorithm("row_disturb", "row disturb, as far as the access rate reaches it", _row_disturb, standard=False),

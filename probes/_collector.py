@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,9 +92,11 @@ class Collector:
         self._pass_cache(occasion.chunk)
         launch("recheck", again, records=self.book.records, step=3)
         raw = self.records(count)
+        seen = Counter(record.word for record in raw)
         for index, record in enumerate(raw):
             recheck = compared[index] if index < len(compared) else None
-            kept = self._record(occasion, record, tried=index < again, recheck=recheck)
+            # A word that failed both reads of an r,w,r element was rewritten with two values at once.
+            kept = self._record(occasion, record, tried=index < again and seen[record.word] == 1, recheck=recheck)
             self.ledger.add_record(kept, record.address)
         if occasion.exchanged and after is not None:
             self._restore(after, raw[:again])

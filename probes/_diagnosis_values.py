@@ -22,6 +22,7 @@ from ._diagnosis_records import (
     ErrorTotals,
     Group,
     distinct_words,
+    rereads_wrong,
     rewrites_wrong,
 )
 
@@ -125,6 +126,9 @@ def _split_previous(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     fresh = _fresh(records)
     if not known and (mixed or _longest_run(fresh) < 4):
         return None, records
+    if known:
+        strong = [r for r in records if _is_stale(r)]
+        fresh = [r for r in records if r.previous is None and _is_cleared(r) and not rereads_wrong([r]).below(0.5)]
     group = tuple(strong + fresh) if known else tuple(fresh)
     taken = set(map(id, group))
     evidence = [f"the longest run is {_longest_run(group) * 8:,} bytes; writing again clears it"]
@@ -133,8 +137,9 @@ def _split_previous(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
             0, f"{len(strong):,} errors read what the pattern before had put at the same address, all 64 bits of it"
         )
     if fresh:
-        value = f"{fresh[0].actual & WORD_MASK:#x}"
-        evidence.append(f"{len(fresh):,} errors read {value} where nothing had been written before")
+        values = {f"{r.actual & WORD_MASK:#x}" for r in fresh}
+        several = next(iter(values)) if len(values) == 1 else f"{len(values):,} different values"
+        evidence.append(f"{len(fresh):,} errors read {several} where the test had written nothing before")
     return Group("lost_write", group, tuple(evidence)), [r for r in records if id(r) not in taken]
 
 
@@ -193,7 +198,10 @@ def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
     if 2 * len({r.origin for r in judged}) < distinct_words(judged):
         return None, records  # one value everywhere, which one address happens to expect
     fault, sentence = _relation(judged)
-    few = len(found) >= 0.8 * len(mixed)
+    few = len(found) >= 0.3 * len(mixed)
+    peers: dict[tuple[str, int, str], set[int]] = defaultdict(set)
+    for r in records:
+        peers[r.test, r.pass_index, r.step].add(r.expected)
     values = {value & WORD_MASK for r in judged for value in (r.expected, r.actual, ~r.expected, ~r.actual)}
     masks = (
         {(r.word ^ r.origin) & _PAGE_MASK for r in judged if r.origin is not None} if fault == "address_alias" else ()
@@ -202,15 +210,26 @@ def _split_origin(records: list[ErrorRecord], totals: ErrorTotals) -> _Split:
         r
         for r in records
         if _from_elsewhere(r, values, trust_few_bits=few)
+        or (r.test not in ADDRESSED_TESTS and r.actual in peers[r.test, r.pass_index, r.step])
         or (r.origin is not None and r.test == OWN_ADDRESS and (r.word ^ r.origin) & _PAGE_MASK in masks)
     )
     taken = set(map(id, group))
+    blind = [r for r in mixed if id(r) not in taken and _is_blind(r)]
+    if len(blind) <= len(found):
+        # The other address may already have held the value that the sweep wrote there.
+        group += tuple(blind)
+        taken.update(map(id, blind))
     evidence = (
         f"{len(group):,} errors; {len(judged):,} of the values decode to the expected value of another address",
         sentence,
         f"on average {sum(r.difference.bit_count() for r in judged) / len(judged):.1f} of 64 bits differ",
     )
     return Group(fault, group, evidence), [r for r in records if id(r) not in taken]
+
+
+def _is_blind(record: ErrorRecord) -> bool:
+    """A whole word from a sweep that overwrote what it verified, which is right after writing again."""
+    return not record.rereads and _is_cleared(record) and not within_lane(record.difference)
 
 
 def _own_address_decodes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mats.model import Quantity, Result
+from mats.probe import UsageError
 
 from ._algorithms import ALGORITHMS
 
@@ -25,7 +26,10 @@ class Earlier:
 
 
 def read_earlier(result: Result | None) -> Earlier:
-    """The sums of a saved result; nothing of None. What the result does not hold counts as nothing done."""
+    """The sums of a saved result; nothing of None. What the result does not hold counts as nothing done.
+
+    Raises UsageError for a result whose tester contradicted itself: its counts must neither be added nor forgotten.
+    """
     if result is None:
         return Earlier()
     readings = {
@@ -33,6 +37,8 @@ def read_earlier(result: Result | None) -> Earlier:
         for measurement in result.observation.measurements
         if isinstance(measurement.reading, Quantity)
     }
+    if readings.get("memory.contradictions"):
+        raise UsageError("--resume: the counts of that run contradict each other and cannot be continued: start anew")
     rows = next((table.rows for table in result.observation.tables if table.name == "tests"), ())
     done = {str(row[0]): row[3] for row in rows if isinstance(row[3], int) and row[3] > 0}
     seconds = [row[7] for row in rows if isinstance(row[7], int | float)]

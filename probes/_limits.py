@@ -6,14 +6,14 @@ from mats.model import Limit, Quantity, Relation, Severity, Source, SourceKind, 
 
 READ = "2026-11-30"
 _DEFINITION = Source("definition", "memory must return what was written", SourceKind.DEFINITION, READ)
-_HONESTY = Source("mats design", "section 7: unknown is not healthy", SourceKind.CONVENTION, READ)
+_HONESTY = Source("README of mats", "unknown is not healthy", SourceKind.CONVENTION, READ)
 _OWN = Source(
-    "users' documents of the project", "latency deviation above 15 % of the mean", SourceKind.CONVENTION, READ
+    "users of mats", "asked to be warned of a latency deviation above 15 % of the mean", SourceKind.CONVENTION, READ
 )
 _REPORTS = Source(
     "memtest_vulkan, issues 61 and 75",
     "retransmission after EDC errors shows as falling bandwidth",
-    SourceKind.VENDOR,
+    SourceKind.MEASURED,
     READ,
 )
 _PEAKS = Source(
@@ -23,7 +23,7 @@ _PEAKS = Source(
     READ,
 )
 _SPILL = Source(
-    "WSL issue 11050; memtest notes of the project",
+    "WSL issue 11050",
     "below 10 % of peak memory is not the card's own",
     SourceKind.MEASURED,
     READ,
@@ -80,7 +80,7 @@ LIMITS = (
         "memory.contradictions",
         "the tester contradicts itself",
         Severity.FAIL,
-        Source("memtest_vulkan, issues 41 and 60", "errors reported with impossible counts", SourceKind.VENDOR, READ),
+        Source("memtest_vulkan, issues 41 and 60", "errors reported with impossible counts", SourceKind.MEASURED, READ),
         "Counts that cannot be true together say that the tester's own state was damaged.",
         "Nothing said about this memory in this run can be trusted: run again, then suspect core, power or driver.",
         required=True,
@@ -141,6 +141,15 @@ LIMITS = (
         _CACHE,
         "Each sweep must pass at least four times the cache before a word is read again, else the cache answers.",
         "Test more memory: leave out --size, or raise it.",
+    ),
+    _none(
+        "MEM-009",
+        "memory.tests_left_out",
+        "the time given was too short for some tests",
+        Severity.NOTE,
+        _HONESTY,
+        "Each test finds faults that others miss: what was left out was not looked for.",
+        "Give more time with --duration, or leave it out.",
     ),
     Limit(
         "MEM-010",

@@ -19,7 +19,7 @@ from ._limits import LIMITS
 from ._space import Request
 from ._statistics import drop, relative_deviation, summarise, thin
 from ._tables import tables
-from ._tester import Tester
+from ._tester import Sweep, Tester
 
 _LISTED = 65_536
 """Error records that a report lists."""
@@ -42,6 +42,7 @@ class Outcome:
     notes: tuple[str, ...]
     partial: str
     stopped_hot: bool
+    left_out: int
     earlier: Earlier
 
 
@@ -67,7 +68,7 @@ def observe(outcome: Outcome, *, final: bool = True) -> Observation:
         measurements=tuple(measurements),
         tables=tables(outcome.tester, outcome.untested, outcome.earlier, _LISTED if final else 0),
         diagnoses=(*named, *_speed_diagnoses(measurements)),
-        notes=(_sentence(outcome), *_latency_notes(tester), *outcome.notes),
+        notes=(_sentence(outcome), *_order_notes(tester), *_latency_notes(tester), *outcome.notes),
         partial=outcome.partial,
     )
 
@@ -149,6 +150,7 @@ def _amounts(outcome: Outcome) -> list[Measurement]:
         _count("memory.passes", _passes(outcome), "sweeps that verified the whole tested part"),
         _count("memory.complementary_passes", complementary + earlier.complementary, "each bit verified as 0 and as 1"),
         Measurement("memory.swept_over_cache", swept, method="tested bytes over the last-level cache"),
+        _count("memory.tests_left_out", outcome.left_out, "tests asked for of which no pass was completed"),
         _count("memory.stopped_hot", int(outcome.stopped_hot)),
     ]
 
@@ -157,13 +159,17 @@ def _passes(outcome: Outcome) -> int:
     return int(sum(account.full_verifies for account in outcome.tester.accounts.values())) + outcome.earlier.passes
 
 
-def _groups(tester: Tester, *operations: str) -> Mapping[tuple[str, int], list[float]]:
-    """Durations of sweeps over whole-size chunks, by operation and pattern: groups of equal work."""
-    groups: dict[tuple[str, int], list[float]] = defaultdict(list)
+def _whole_sweeps(tester: Tester, operation: str) -> list[Sweep]:
+    """Sweeps over the largest chunks: a small piece of a fragmented device takes as long to start as to sweep."""
     largest = max((chunk.buffer.size for chunk in tester.chunks), default=0)
-    for sweep in tester.sweeps:
-        if sweep.size == largest and sweep.operation in operations:
-            groups[sweep.operation, sweep.kind].append(sweep.duration)
+    return [sweep for sweep in tester.sweeps if sweep.size == largest and sweep.operation == operation]
+
+
+def _groups(tester: Tester, operation: str) -> Mapping[int, list[float]]:
+    """Durations of sweeps over the largest chunks by pattern: groups of equal work."""
+    groups: dict[int, list[float]] = defaultdict(list)
+    for sweep in _whole_sweeps(tester, operation):
+        groups[sweep.kind].append(sweep.duration)
     return groups
 
 
@@ -190,6 +196,17 @@ def _latencies(tester: Tester) -> list[Measurement]:
             ),
         ]
     return found
+
+
+def _order_notes(tester: Tester) -> list[str]:
+    """Which of the tests that were run need an order of addresses, and how far they had it."""
+    names = [name for name in tester.accounts if ALGORITHMS[name].ordered]
+    if not names:
+        return []
+    return [
+        f"Block-ordered: {', '.join(names)}; the order of addresses is exact from launch to launch and within a block, "
+        "not between blocks that run at once."
+    ]
 
 
 def _latency_notes(tester: Tester) -> list[str]:
@@ -224,7 +241,7 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
             )
         )
     for name, operation in (("write", "write"), ("verify", "verify")):
-        samples = [sweep.bandwidth for sweep in tester.sweeps if sweep.operation == operation]
+        samples = [sweep.bandwidth for sweep in _whole_sweeps(tester, operation)]
         summary = summarise(samples)
         absent = Absent(AbsenceKind.NOT_TESTED, f"no {operation} sweep was made")
         reading: Reading = Quantity(summary.median, Unit.BYTE_PER_SECOND) if summary else absent
@@ -241,7 +258,7 @@ def _bandwidths(outcome: Outcome) -> list[Measurement]:
 
 
 def _drop(tester: Tester) -> Measurement:
-    samples = [sweep.bandwidth for sweep in tester.sweeps if sweep.operation == "read"]
+    samples = [sweep.bandwidth for sweep in _whole_sweeps(tester, "read")]
     name, method = "memory.bandwidth_drop", "reference reads between the tests: last quarter against first, medians"
     fallen = drop(samples)
     if fallen is None:

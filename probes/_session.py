@@ -156,7 +156,7 @@ class _Session:
         )
         self._earlier: Earlier = read_earlier(context.resumed)
         self._notes: list[str] = []
-        self._partial, self._hot = "", False
+        self._partial, self._hot, self._left_out = "", False, 0
         self._missed: Reading = Absent(AbsenceKind.NOT_TESTED, "the test ended before its self-test")
         self._copies: tuple[float, ...] = ()
         self._moved, self._planned = 0.0, self._plan_bytes()
@@ -183,6 +183,7 @@ class _Session:
     def _stopped(self, why: str) -> None:
         if why == _TIME_IS_UP:
             missing = [a.name for a in self._settings.algorithms if not self._passes_of(a.name)]
+            self._left_out = len(missing)
             if missing:
                 self._notes.append(f"The time given was too short for these tests: {', '.join(missing)}.")
         elif why.startswith(_BY_ITSELF):
@@ -215,6 +216,7 @@ class _Session:
             tuple(self._notes),
             self._partial,
             self._hot,
+            self._left_out,
             self._earlier,
         )
         return observe(outcome, final=final)
@@ -300,5 +302,5 @@ class _Session:
         total = 0.0
         for turn in range(settings.passes):
             draw = Draw(turn, settings.seed, settings.dwell, settings.pattern)
-            total += sum(a.moved(draw) + 1 for a in settings.algorithms if turn or a.name not in self._earlier.tests)
+            total += sum(a.moved(draw) for a in settings.algorithms if turn or a.name not in self._earlier.tests)
         return total * tested

@@ -12,6 +12,8 @@ PAGE = 2 << 20
 TILE = 64 << 10
 WORD = 8
 LARGEST_CHUNK = 1 << 30
+FULL = 0.9
+"""A share of the device from which on all of it counts as asked for."""
 OWN = 4 << 20
 """Room for the tester's own reports, in bytes."""
 
@@ -34,16 +36,21 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How much is to be tested, in bytes, and why not more. ``limited``: the user asked for a part only."""
+    """How much is to be tested, in bytes, and why not more. ``limited``: the user asked for a part only.
+
+    ``own``: what the tester's reports take of the device.
+    """
 
     wanted: int
     headroom: int
     limited: bool
+    own: int = OWN
 
 
 def request(kind: str, state: MemoryState, size: int | None, share: float | None, reserve: int | None) -> Request:
     """What to test of a device. Raises UsageError when it cannot be had by any means."""
     headroom = default_headroom(kind, state.total) if reserve is None else reserve
+    own = 0 if kind == "sim" else OWN  # a simulated card keeps the tester's reports outside of its memory
     if size is not None and share is not None:
         raise UsageError("--size and --coverage both say how much to test: give one of them")
     if size is not None:
@@ -53,15 +60,15 @@ def request(kind: str, state: MemoryState, size: int | None, share: float | None
             )
         if size < PAGE:
             raise UsageError(f"--size must be at least 2 MiB, not {size / (1 << 20):g} MiB")
-        return Request(size // PAGE * PAGE, headroom, limited=True)
+        return Request(size // PAGE * PAGE, headroom, True, own)
     if share is not None:
         if not 0 < share <= 1:
             raise UsageError(f"--coverage must be above 0 and at most 1 (or 100 %), not {share:g}")
-        return Request(int(share * state.total) // PAGE * PAGE, headroom, limited=False)
-    free = max(state.free - headroom - own_share(kind), 0)
+        return Request(int(share * state.total) // PAGE * PAGE, headroom, share < FULL, own)
+    free = max(state.free - headroom - own, 0)
     if kind == "host":  # other programs live here: half of what is available is a guest's share
-        return Request(min(free, state.free // 2) // PAGE * PAGE, headroom, limited=True)
-    return Request(free // PAGE * PAGE, headroom, limited=False)
+        return Request(min(free, state.free // 2) // PAGE * PAGE, headroom, True, own)
+    return Request(free // PAGE * PAGE, headroom, False, own)
 
 
 def default_headroom(kind: str, total: int) -> int:
@@ -105,12 +112,7 @@ def room(kind: str, state: MemoryState, asked: Request) -> int:
     kept = asked.headroom
     if asked.limited:
         kept = min(kept, state.free // 10) if kind == "host" else 0
-    return max(state.free - kept - own_share(kind), 0)
-
-
-def own_share(kind: str) -> int:
-    """Bytes of the device for the tester's reports; a simulated card keeps them outside of its memory."""
-    return 0 if kind == "sim" else OWN
+    return max(state.free - kept - asked.own, 0)
 
 
 def chunk_size(wanted: int) -> int:
@@ -139,7 +141,7 @@ def account(state: MemoryState, tested: int, asked: Request) -> tuple[tuple[str,
         assert isinstance(state.others, Absent)
         parts.append(("driver and other processes", used))
     left = state.free - tested
-    own = min(OWN, max(left, 0))
+    own = min(asked.own, max(left, 0))
     headroom = min(asked.headroom, max(left - own, 0))
     rest = max(left - own - headroom, 0)
     refused = min(rest, max(asked.wanted - tested, 0))

@@ -19,7 +19,7 @@ at other temperatures or clocks, or after longer times than the dwell. Registers
 access rate that was reached. It never tells a chip or a place on a board: a virtual address does not know.
 
 Sources. van de Goor, Testing Semiconductor Memories, 1991 (March tests); Haque and Pande, 2010 (modulo-20 on GPUs);
-JEDEC's organisations of GDDR and HBM (data lines, bursts); the project's note on memory tests.
+JEDEC's organisations of GDDR and HBM (data lines, bursts); memtest_vulkan (patterns that verify without a copy).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def render(run: Run) -> str:
     return render_junit(run)
 
 
-def render_junit(run: Run, *, fail_on: Severity = Severity.FAIL) -> str:
+def render_junit(run: Run, fail_on: Severity = Severity.FAIL) -> str:
     """The XML text; with ``fail_on`` WARN a warning is a failure too."""
     root = ET.Element("testsuites", name="mats", time=_seconds(run.duration))
     views = target_views(run)
@@ -190,4 +190,4 @@ def _seconds(duration: Quantity) -> str:
     return f"{duration.value:.3f}"
 
 
-REPORT = Report("junit", "xml", render)
+REPORT = Report("junit", "xml", render, render_junit)

@@ -40,7 +40,8 @@ def explain(topic: str, world: World) -> str:
 
 def probe_page(probe: Probe, docstring: str) -> str:
     """A probe's docstring, its limits and the faults it must catch."""
-    lines = [probe.name, "=" * len(probe.name), "", probe.question, "", docstring, ""]
+    asked = [] if docstring.startswith(probe.question) else [probe.question, ""]
+    lines = [probe.name, "=" * len(probe.name), "", *asked, docstring, ""]
     lines += [f"Works on {', '.join(probe.kinds)}." + (" Needs the device to itself." if probe.exclusive else ""), ""]
     lines += _heading("Limits")
     for limit in probe.limits:

@@ -156,6 +156,7 @@ def command(
 
 
 def identifier(name: str) -> str:
+    """The name of an option as Python can use it."""
     return name.replace("-", "_")
 
 

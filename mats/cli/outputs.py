@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mats.cli.options import Values
+from mats.cli.options import Values, fail_on
 from mats.cli.progress import crash_sentence
 from mats.cli.world import World
 from mats.codec import SavedRunError, run_from_json, run_to_json
-from mats.model import Column, Observation, Run, Table
+from mats.model import Column, Observation, Run, Severity, Table
 from mats.probe import Option, OptionKind, Probe, UsageError
 from mats.registry import report_module
+from mats.report import Report
 from mats.saving import replace_file
 
 FOLDER_FILES = {"json": "run.json", "html": "report.html", "junit": "junit.xml", "prometheus": "metrics.prom"}
@@ -42,6 +43,7 @@ class Outputs:
     files: list[tuple[str, Path]] = field(default_factory=list)
     tables: list[TableFile] = field(default_factory=list)
     folder: Path | None = None
+    fail_on: Severity = Severity.FAIL
 
     @property
     def run_file(self) -> Path | None:
@@ -72,7 +74,7 @@ class Outputs:
                 failed.append(f"{path} was not written: this mats has no report {name}")
                 continue
             try:
-                replace_file(path, reports[name].render(run))
+                replace_file(path, self._text(reports[name], run))
             except OSError as error:
                 failed.append(f"{path} could not be written: {_reason(error)}")
             except Exception:
@@ -81,6 +83,9 @@ class Outputs:
         for table_file in self.tables:
             failed += _write_table(table_file, run)
         return failed
+
+    def _text(self, report: Report, run: Run) -> str:
+        return report.render(run) if report.render_from is None else report.render_from(run, self.fail_on)
 
     def show(self, run: Run) -> None:
         """The summary on standard output: the console report, or JSON, or nothing."""
@@ -92,7 +97,8 @@ class Outputs:
 
 def outputs(values: Values, world: World, default_folder: Path | None = None) -> Outputs:
     """The outputs that the values of the common options ask for; not checked yet."""
-    result = Outputs(world, json=bool(values.get("json")), quiet=bool(values.get("quiet")))
+    threshold = fail_on(values.get("fail-on"))
+    result = Outputs(world, json=bool(values.get("json")), quiet=bool(values.get("quiet")), fail_on=threshold)
     folder = values.get("out")
     if folder == "":
         raise UsageError("--out needs the name of a folder")

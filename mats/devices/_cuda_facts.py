@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mats import units
 from mats.device import Conditions, DeviceError, HeldBy
 from mats.devices._cuda_errors import version
 from mats.devices._cuda_runtime import Cuda, read_uuid
@@ -42,6 +43,9 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
     digits = read_uuid(index)
     gpu = find_gpu(nvml, digits)
     peak, formula = peak_bandwidth(properties, gpu)
+    uuid = _uuid(gpu, digits)
+    if uuid.startswith("MIG-"):
+        peak = Absent(AbsenceKind.NOT_SUPPORTED, "peak bandwidth: how much of it a MIG instance has is not told")
     return TargetInfo(
         name=name,
         kind="cuda",
@@ -50,7 +54,7 @@ def describe_device(cuda: Cuda, nvml: Nvml, index: int, name: str) -> TargetInfo
         cache_size=_positive(properties["l2CacheSize"], Unit.BYTE, "size of the L2 cache"),
         peak_bandwidth=peak,
         peak_formula=formula,
-        identity=_identity(cuda, nvml, index, properties, _uuid(gpu, digits)),
+        identity=_identity(cuda, nvml, index, properties, uuid),
         origin_kind="cuda",
     )
 
@@ -108,9 +112,8 @@ def peak_bandwidth(properties: dict[str, Any], gpu: source.Gpu | Absent) -> tupl
         origin = "memory clock by CUDA"
     if isinstance(clock, Absent) or not bus:
         return Absent(AbsenceKind.NOT_SUPPORTED, "peak bandwidth: the device does not tell its memory clock or bus"), ""
-    peak = 2 * clock.value * bus / 8
     formula = f"2 x {clock.value / 1e6:g} MHz ({origin}) x {bus} bit / 8"
-    return Quantity(peak, Unit.BYTE_PER_SECOND), formula
+    return units.peak_bandwidth(clock, Quantity(bus, Unit.COUNT)), formula
 
 
 def _positive(value: float, unit: Unit, what: str) -> Reading:

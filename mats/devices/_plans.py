@@ -3,7 +3,7 @@
 Built-in plans carry the names of the fault catalogue. ``sim:stuck_dq`` uses the default geometry,
 ``sim:stuck_dq@hbm3-5`` another one. Geometries follow JEDEC's organisations (sector, DQ lines per channel); the
 address hash and the page shuffle are made from a seed, since no vendor publishes them. Source of the catalogue:
-the project's note on memory tests, section 8.
+what memory testers' users report, and JEDEC's organisations of GDDR and HBM.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ CPU_CACHE = "sys/devices/system/cpu/cpu0/cache"
 EDAC = "sys/devices/system/edac/mc"
 CGROUP_LIMIT = "sys/fs/cgroup/memory.max"
 CGROUP_USED = "sys/fs/cgroup/memory.current"
+CGROUP_STATISTICS = "sys/fs/cgroup/memory.stat"
 _SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -33,7 +34,6 @@ class HostDevice:
         self._root = root
         self._workers = workers or len(os.sched_getaffinity(0))
         self._held: dict[int, int] = {}
-        self._unlocked = 0
 
     def describe(self) -> TargetInfo:
         return TargetInfo(
@@ -74,12 +74,10 @@ class HostDevice:
         # Linux grants more than it has and kills later; so what is not available is refused here.
         if size > self.memory().free:
             raise OutOfMemory(f"{size} bytes are more than the memory that is available")
-        address, locked = allocate(size)
+        address, _ = allocate(size)
         if not address:
             raise OutOfMemory(f"the system refused {size} bytes")
         self._held[address] = size
-        if not locked:
-            self._unlocked += size
         return Buffer(address, size)
 
     def free(self, buffer: Buffer) -> None:
@@ -199,9 +197,19 @@ def _cgroup(root: Path, file: str) -> int | None:
 
 
 def _cgroup_room(root: Path) -> int | None:
-    """Bytes left under the control group's limit, or None without a limit."""
+    """Bytes left under the control group's limit, or None without a limit. Cached files give way and count as free."""
     limit, used = _cgroup(root, CGROUP_LIMIT), _cgroup(root, CGROUP_USED)
-    return None if limit is None or used is None else max(limit - used, 0)
+    return None if limit is None or used is None else max(limit - used + _cgroup_cached(root), 0)
+
+
+def _cgroup_cached(root: Path) -> int:
+    """Bytes of files in the control group's page cache that were not used lately."""
+    try:
+        lines = (root / CGROUP_STATISTICS).read_text().splitlines()
+    except OSError:
+        return 0
+    found = (line.partition(" ")[2] for line in lines if line.startswith("inactive_file "))
+    return next((int(text) for text in found if text.isdigit()), 0)
 
 
 def _processor(root: Path) -> str:

@@ -161,12 +161,14 @@ def test_all_runs_every_probe_that_applies(folder: str, tmp_path: Path, left: Pa
         MATS,
         ["all", "--out", str(out)],
         cwd=tmp_path,
-        MATS_FAKE_CUDA=f"{HEALTHY};memory=33554432;devices=2;report={left}",
+        MATS_FAKE_CUDA=f"{HEALTHY};memory=301989888;devices=2;report={left}",
     )
 
     run = saved(out)
     assert "Traceback" not in done.stdout + done.stderr
-    assert {result.target for result in run.results} == {"cuda:0", "cuda:1"}
+    assert {result.target: result.verdict for result in run.results} == {"cuda:0": Verdict.WARN, "cuda:1": Verdict.WARN}
+    assert {finding.code for result in run.results for finding in result.findings} >= {"MEM-007"}  # mostly headroom
+    assert done.returncode == 0
     assert {"report.html", "junit.xml", "metrics.prom", "run.json"} <= {path.name for path in out.iterdir()}
     assert nothing_left(left)
 

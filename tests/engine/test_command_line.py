@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from mats import __version__
+from mats import __version__, registry
 from mats.cli.world import host_info, parse_memory_total, parse_processor
 from mats.codec import run_from_json
 from mats.device import Device, DeviceError
@@ -53,6 +54,16 @@ def test_fail_on(tmp_path: Path, severity: Severity, argv: str, code: int) -> No
     planned = probe(BROKEN, "stress", limits=(limit(severity=severity),))
 
     assert do(tmp_path, f"{argv} --json", planned)[0] == code
+
+
+@pytest.mark.parametrize(("argv", "fails"), [("stress", False), ("stress --fail-on warn", True)])
+def test_junit_fails_where_the_exit_code_does(tmp_path: Path, argv: str, fails: bool) -> None:
+    # given
+    planned = probe(BROKEN, "stress", limits=(limit(severity=Severity.WARN),))
+    # when
+    do(tmp_path, f"{argv} --junit junit.xml", planned, reports=registry.reports())
+    # then
+    assert (int(ET.parse(tmp_path / "junit.xml").getroot().attrib["failures"]) > 0) is fails
 
 
 def test_findings_win_over_errors_and_errors_over_unknown(tmp_path: Path) -> None:

@@ -163,6 +163,16 @@ def test_a_diagnosis_of_the_measurement_is_attached_to_the_finding() -> None:
     assert finding.evidence == ("One data line is stuck", "bit 5 in 99 %")
 
 
+def test_two_diagnoses_of_one_measurement_are_both_named() -> None:
+    line = Diagnosis("stuck_dq", "One data line is stuck", "fake.errors", ("bit 5",), "Replace it.")
+    cell = Diagnosis("stuck_cell", "One cell is stuck", "fake.errors", ("byte 8",), "Keep the page out of use.")
+
+    (finding,) = judge(Observation((seen(1),), diagnoses=(line, cell)), [limit()], "host").findings
+
+    assert finding.fault == "stuck_dq, stuck_cell"
+    assert finding.advice == "Replace it. Keep the page out of use."
+
+
 def test_without_a_diagnosis_the_limit_advises() -> None:
     (finding,) = judge(Observation((seen(1),)), [limit()], "host").findings
 

@@ -20,8 +20,6 @@ from mats.units import (
     parse_size,
     peak_bandwidth,
     quantity,
-    rate,
-    share,
 )
 
 
@@ -129,18 +127,7 @@ def test_formulas_refuse_other_units() -> None:
     with pytest.raises(UnitError):
         peak_bandwidth(second, second)
     with pytest.raises(UnitError):
-        rate(second, byte)
-    with pytest.raises(UnitError):
-        share(second, byte)
-
-
-def test_rates_and_shares() -> None:
-    assert rate(Quantity(10, Unit.BYTE), Quantity(2, Unit.SECOND)) == Quantity(5.0, Unit.BYTE_PER_SECOND)
-    assert share(Quantity(1, Unit.BYTE), Quantity(4, Unit.BYTE)) == Quantity(0.25, Unit.RATIO)
-    with pytest.raises(ValueError, match="above 0"):
-        rate(Quantity(10, Unit.BYTE), Quantity(0, Unit.SECOND))
-    with pytest.raises(ValueError, match="nothing"):
-        share(Quantity(1, Unit.BYTE), Quantity(0, Unit.BYTE))
+        peak_bandwidth(Quantity(1, Unit.HERTZ), byte)
 
 
 @pytest.mark.parametrize(

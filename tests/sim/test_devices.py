@@ -224,3 +224,16 @@ def test_a_run_of_several_targets_points_to_judge(tmp_path: Path) -> None:
     file.write_text(run_to_json(saved_run(targets=2)))
     with pytest.raises(UsageError, match="mats judge"):
         open_device(Target("file", str(file)))
+
+
+def test_cached_files_of_a_container_count_as_free(tmp_path: Path) -> None:
+    # given: a container of 100 MiB, of which 90 are used, 50 of them by files that are not in use
+    folder = tmp_path / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text(f"{100 << 20}\n")
+    (folder / "memory.current").write_text(f"{90 << 20}\n")
+    (folder / "memory.stat").write_text(f"anon {40 << 20}\nfile {50 << 20}\ninactive_file {50 << 20}\n")
+    # when
+    state = HostDevice(root=tmp_path).memory()
+    # then
+    assert (state.total, state.free) == (100 << 20, 60 << 20)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from mats.device import Conditions
+import pytest
+
+from mats.device import Buffer, Conditions, OutOfMemory
+from mats.devices import sim
 from mats.devices._plans import MIB, built_in
 from mats.devices.sim import SimDevice
 from mats.model import Absent, Observation, Quantity, Unit
@@ -63,3 +66,26 @@ def test_a_clock_that_sinks_while_the_card_waits_explains_nothing() -> None:
     observation = observe(idle_in_the_dwell)
     # then
     assert isinstance(reading(observation, "memory.bandwidth_drop"), Quantity)
+
+
+def test_small_pieces_at_the_end_are_no_falling_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given: a fragmented card, whose last pieces are small, and launches that take long to start
+    monkeypatch.setattr(sim, "LAUNCH_SECONDS", 2e-3)
+    device = SimDevice(built_in("healthy", capacity=44 * MIB))
+    allocate, pieces = device.allocate, [0]
+
+    def fragmented(size: int) -> Buffer:
+        if size < 2 * MIB:
+            return allocate(size)
+        pieces[0] += 1
+        if pieces[0] > 8 and size > 2 * MIB:
+            raise OutOfMemory("no piece of that size is left")
+        return allocate(size)
+
+    device.allocate = fragmented  # type: ignore[method-assign]
+    # when
+    observation = STRESS.measure(device, Bench({"tests": "own-address,checkerboard,random,mats-plus,march-c"}))
+    device.close()
+    # then
+    fallen = reading(observation, "memory.bandwidth_drop")
+    assert isinstance(fallen, Quantity) and fallen.value < 0.05

@@ -43,6 +43,7 @@ def test_every_fault_is_found_and_named(shape: str) -> None:
     assert [case.case for case in seen if case.case.fault in MATRIX.HARD and not case.found] == []
     assert right >= 0.95, named
     assert wrong < 0.01, named
+    assert [case.names for case in seen if case.records < MATRIX.ENOUGH_RECORDS and case.wrong] == []
 
 
 @pytest.mark.parametrize("first", range(0, CLEAN_RUNS, GROUP))

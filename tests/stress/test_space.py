@@ -133,3 +133,9 @@ def test_a_host_is_never_taken_whole() -> None:
     now = state(16 << 30, 8 << 30)
     asked = space.request("host", now, 8 << 30, None, None)
     assert space.room("host", now, asked) < 0.91 * now.free
+
+
+def test_a_simulated_card_gives_nothing_to_the_tester() -> None:
+    now = state(16 * MIB, 16 * MIB)
+    asked = space.request("sim", now, 8 * MIB, None, None)
+    assert dict(space.account(now, 8 * MIB, asked)) == {"not asked for": 8 * MIB}

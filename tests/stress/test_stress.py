@@ -11,7 +11,7 @@ from mats.devices._plans import MIB, SimFault, built_in
 from mats.devices.host import HostDevice
 from mats.devices.sim import SimDevice
 from mats.judge import judge
-from mats.model import Absent, Observation, Quantity, Unit, Verdict
+from mats.model import Absent, Observation, Quantity, Result, Unit, Verdict
 from mats.probe import UsageError
 from mats.probes import _session as session
 
@@ -115,6 +115,13 @@ def test_ctrl_c_leaves_the_test_partial_and_is_no_end_of_its_own(monkeypatch: py
     assert not any("The test stopped" in note for note in observation.notes)
 
 
+@pytest.mark.parametrize(("tests", "told"), [("march-c,own-address", True), ("own-address", False)])
+def test_how_far_a_march_was_ordered_is_told(tests: str, told: bool) -> None:
+    observation = simulate("healthy", capacity=4 * MIB, tests=tests)
+    notes = [note for note in observation.notes if note.startswith("Block-ordered: march_c;")]
+    assert bool(notes) is told
+
+
 def test_a_second_read_that_the_cache_may_answer_is_not_counted() -> None:
     observation = simulate("healthy", capacity=4 * MIB, tests="mats-plus-plus")
     # elements 2 and 3, and the sweep that reads past the cache
@@ -166,8 +173,6 @@ def test_a_resumed_run_adds_up_and_skips_what_was_done() -> None:
     before = simulate(plan, context=first)
     status, reason, findings = judge(before, STRESS.limits, "sim")
     second = Bench({"tests": "page-ids,own-address,checkerboard"})
-    from mats.model import Result
-
     second.resumed = Result(
         "stress",
         "?",
@@ -190,6 +195,18 @@ def test_a_resumed_run_adds_up_and_skips_what_was_done() -> None:
     }
     assert value(after, "memory.bytes_verified") == value(before, "memory.bytes_verified") + 2 * 8 * MIB
     assert any("Resumed" in note for note in after.notes)
+
+
+def test_a_run_whose_tester_contradicted_itself_is_not_continued() -> None:
+    # given
+    before = simulate("counter_corrupt", capacity=4 * MIB, tests="own-address")
+    second = Bench({"tests": "own-address"})
+    status, reason, findings = judge(before, STRESS.limits, "sim")
+    started, took = "2026-01-01T00:00:00+00:00", Quantity(1.0, Unit.SECOND)
+    second.resumed = Result("stress", "?", "sim:x", status, reason, before, findings, STRESS.limits, started, took)
+    # then
+    with pytest.raises(UsageError, match="contradict each other"):
+        simulate("healthy", capacity=4 * MIB, context=second)
 
 
 def test_a_small_test_on_a_large_cache_is_called_cache_resident() -> None:
