@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_only_the_faults_that_the_tests_find_are_claimed() -> None:
 
 
 @pytest.mark.parametrize("change", [{"tests": ("window",)}, {"passes": 0}])
-def test_without_a_complete_test_nothing_is_claimed(change: dict[str, object]) -> None:
+def test_without_a_complete_test_nothing_is_claimed(change: dict[str, Any]) -> None:
     text = sentence(replace(ACCOUNT, **change))
 
     assert "Finds every" not in text

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ SWEEPS = schedule(3)
 WORDS = 64 << 18
 
 
-def one(word: int = 1000, flips: int = 1 << 7, **more: object) -> ErrorRecord:
+def one(word: int = 1000, flips: int = 1 << 7, **more: Any) -> ErrorRecord:
     """A wrong word that stays wrong until it is written again."""
     expected = 0x0123456789ABCDEF
     plain = ErrorRecord(

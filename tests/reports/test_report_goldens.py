@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from mats.model import Run
 from mats.reports import console, html, json_run, junit, prometheus
 
 from .example_runs import EXAMPLES
 from .golden import check_golden
 
-REPORTS = {
+REPORTS: dict[str, Callable[[Run], str]] = {
     "run.json": json_run.REPORT.render,
     "junit.xml": junit.REPORT.render,
     "metrics.prom": prometheus.REPORT.render,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mats.device import Buffer, MemoryState, OutOfMemory
+from mats.device import Buffer, Device, MemoryState, OutOfMemory
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.probe import UsageError
 from mats.probes import _space as space
@@ -26,6 +28,10 @@ class Lender:
             raise OutOfMemory(f"no {size} bytes")
         self.free -= size
         return Buffer(self.calls << 40, size)
+
+
+def lender(free: int, largest: int = 1 << 40) -> Device:
+    return cast(Device, Lender(free, largest))
 
 
 def state(total: int, free: int, reserved: int | None = 0, others: int | None = 0) -> MemoryState:
@@ -64,20 +70,20 @@ def test_every_byte_is_accounted_for(
 
 @pytest.mark.parametrize("wanted", [2, 4, 30, 512, 5000, 81920])
 def test_chunks_cover_what_is_wanted(wanted: int) -> None:
-    chunks, refused = space.allocate_chunks(Lender(1 << 50), wanted * MIB)
+    chunks, refused = space.allocate_chunks(lender(1 << 50), wanted * MIB)
     assert sum(chunk.buffer.size for chunk in chunks) == wanted * MIB
     assert refused == ""
     assert [chunk.first for chunk in chunks] == [sum(c.words for c in chunks[:i]) for i in range(len(chunks))]
 
 
 def test_a_fragmented_device_is_tested_in_smaller_chunks() -> None:
-    chunks, refused = space.allocate_chunks(Lender(1 << 50, largest=16 * MIB), 1024 * MIB)
+    chunks, refused = space.allocate_chunks(lender(1 << 50, largest=16 * MIB), 1024 * MIB)
     assert sum(chunk.buffer.size for chunk in chunks) == 1024 * MIB
     assert refused == ""
 
 
 def test_a_refusal_is_told() -> None:
-    chunks, refused = space.allocate_chunks(Lender(100 * MIB), 200 * MIB)
+    chunks, refused = space.allocate_chunks(lender(100 * MIB), 200 * MIB)
     assert sum(chunk.buffer.size for chunk in chunks) == 100 * MIB
     assert "bytes" in refused
 

@@ -52,6 +52,14 @@ def test_a_stuck_line_is_found_named_and_confined() -> None:
     assert any("address slices" in line for line in findings[0].evidence)
 
 
+def test_memory_that_fails_everywhere_is_verified_with_values_that_tell_an_address_from_a_line() -> None:
+    # given: so many words fail that the first tests alone count more errors than are wanted
+    observation = simulate("fake_capacity", capacity=32 * MIB)
+    # then
+    assert [diagnosis.fault for diagnosis in observation.diagnoses] == ["address_alias"]
+    assert any(row[0] == "rotated_address" and row[5] for row in table(observation, "tests").rows)
+
+
 def test_the_bad_ranges_hold_every_error() -> None:
     observation = simulate("stuck_dq", size=8 * MIB)
     ranges = [(int(str(row[0]), 16), int(str(row[1]), 16)) for row in table(observation, "bad_ranges").rows]
