@@ -257,6 +257,7 @@ def test_many_members_many_streams_and_a_lying_directory_are_refused() -> None:
         (b'{"hello": "world"}', "not known here"),
         (b'<?xml version="1.0"?><html/>', "not known here"),
     ],
+    ids=range(16),  # not the data: packed bytes carry the time they were packed at
 )
 def test_what_is_no_evidence_is_said_in_one_sentence(data: bytes, says: str) -> None:
     sentence = refusal(data)
