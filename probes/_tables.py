@@ -15,11 +15,13 @@ from ._statistics import summarise
 from ._tester import Tester
 
 _SHOWN_SWEEPS = 4000
+_FOR_FILES = ("errors", "bad_ranges")
+"""Tables that a user may want as files: a run without an error has them, too, with no rows."""
 _NOT_READ = Absent(AbsenceKind.NOT_TESTED, "the word was not read again")
 
 
 def tables(tester: Tester, untested: Sequence[tuple[str, int]], earlier: Earlier, listed: int) -> tuple[Table, ...]:
-    """Every table, empty ones left out; of the error records the first ``listed``."""
+    """Every table, empty ones left out but those that files are made of; of the error records the first ``listed``."""
     made = (
         _coverage(tester, untested),
         _tests(tester, earlier),
@@ -32,7 +34,7 @@ def tables(tester: Tester, untested: Sequence[tuple[str, int]], earlier: Earlier
         _sweeps(tester),
         _conditions(tester),
     )
-    return tuple(table for table in made if table.rows)
+    return tuple(table for table in made if table.rows or table.name in _FOR_FILES)
 
 
 def _coverage(tester: Tester, untested: Sequence[tuple[str, int]]) -> Table:

@@ -41,7 +41,7 @@ class Figure:
 
 def figures_of(observation: Observation) -> tuple[Figure, ...]:
     """Every plot that the tables of an observation allow, errors first."""
-    tables = {table.name: table for table in observation.tables}
+    tables = {table.name: table for table in observation.tables if table.rows}
     made: list[Figure | None] = []
     if "page_errors" in tables:
         made.append(_pages(tables["page_errors"]))

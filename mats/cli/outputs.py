@@ -14,7 +14,7 @@ from mats.cli.options import Values, fail_on
 from mats.cli.progress import crash_sentence
 from mats.cli.world import World
 from mats.codec import SavedRunError, run_from_json, run_to_json
-from mats.model import Column, Observation, Run, Severity, Table
+from mats.model import Column, Quantity, Result, Run, Severity, Table
 from mats.probe import Option, OptionKind, Probe, UsageError
 from mats.registry import report_module
 from mats.report import Report
@@ -173,7 +173,7 @@ def _write_table(file: TableFile, run: Run) -> list[str]:
         if table.name == file.option.writes
     ]
     if not tables:
-        if all(result.observation == Observation() for result in results):  # why nothing was seen is said anyway
+        if not any(_saw_something(result) for result in results):  # why nothing was seen is said anyway
             return []
         return [f"{file.path} was not written: {file.probe} gave no table {file.option.writes}"]
     try:
@@ -181,6 +181,10 @@ def _write_table(file: TableFile, run: Run) -> list[str]:
     except OSError as error:
         return [f"{file.path} could not be written: {_reason(error)}"]
     return []
+
+
+def _saw_something(result: Result) -> bool:
+    return any(isinstance(measurement.reading, Quantity) for measurement in result.observation.measurements)
 
 
 def _console_text(run: Run, world: World) -> str:

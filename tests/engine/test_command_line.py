@@ -13,11 +13,11 @@ from mats import __version__, registry
 from mats.cli.world import host_info, parse_memory_total, parse_processor
 from mats.codec import run_from_json
 from mats.device import Device, DeviceError
-from mats.model import Absent, Observation, Quantity, Run, Severity, Unit, Verdict
+from mats.model import AbsenceKind, Absent, Observation, Quantity, Run, Severity, Unit, Verdict
 from mats.probe import Context, Probe
 
 from .commands import HEALTHY, NOT_SEEN, OPTIONS, SICK, Keeping, do, raises
-from .fakes import BROKEN, CLEAN, FakeDevice, limit, printed, probe, target_info, told
+from .fakes import BROKEN, CLEAN, FakeDevice, limit, printed, probe, seen, target_info, told
 
 
 def saved(path: Path) -> Run:
@@ -233,6 +233,15 @@ def test_a_table_that_was_not_measured_is_said(tmp_path: Path) -> None:
 
     assert code == 2
     assert "bad.csv was not written: stress gave no table bad" in told(world)
+
+
+def test_a_table_of_what_could_not_be_seen_leaves_the_result_unknown(tmp_path: Path) -> None:
+    nothing = Observation((seen(Absent(AbsenceKind.NOT_TESTED, "no room")),))
+    code, world = do(tmp_path, "stress --json --bad-ranges bad.csv", probe(nothing, "stress", options=OPTIONS))
+
+    assert code == 3
+    assert "no room" in told(world)
+    assert "was not written" not in told(world)
 
 
 def test_all_writes_a_folder_of_its_own(tmp_path: Path) -> None:

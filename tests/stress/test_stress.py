@@ -68,6 +68,11 @@ def test_the_bad_ranges_hold_every_error() -> None:
     assert all(any(start <= address < end for start, end in ranges) for address in addresses)
 
 
+def test_a_run_without_errors_has_the_tables_that_files_are_made_of() -> None:
+    observation = simulate("healthy", size=8 * MIB, tests="own_address")
+    assert [table(observation, name).rows for name in ("errors", "bad_ranges")] == [(), ()]
+
+
 def test_sums_of_the_histograms_agree() -> None:
     observation = simulate("byte_lane", size=8 * MIB)
     errors = value(observation, "memory.errors")
