@@ -53,18 +53,20 @@ def judge(observation: Observation, limits: Sequence[Limit], target_kind: str, t
     applicable = [limit for limit in limits if not limit.kinds or target_kind in limit.kinds]
     findings: list[Finding] = []
     doubts = [observation.partial] if observation.partial else []
+    missing: dict[str, dict[str, None]] = {}  # what is missing, by the reason
     used = False
     for limit in applicable:
         named = [measurement for measurement in observation.measurements if measurement.name == limit.measurement]
         present = [measurement for measurement in named if isinstance(measurement.reading, Quantity)]
         used = used or bool(present)
         if limit.required and len(present) < max(len(named), 1):
-            doubts.append(_missing(limit, named))
+            missing.setdefault(_why_missing(named), {}).setdefault(limit.measurement)
         findings += [
             _finding(limit, measurement, observation.diagnoses, target)
             for measurement in present
             if _broken(limit, measurement)
         ]
+    doubts += [f"{', '.join(names)}: {why}" for why, names in missing.items()]
     doubts += [_too_little(finding) for finding in findings if finding.severity is Severity.UNKNOWN]
     if not used and not doubts:
         doubts += _nothing_judged(observation, limits, applicable, target_kind)
@@ -116,11 +118,11 @@ def _finding(limit: Limit, measurement: Measurement, diagnoses: Iterable[Diagnos
     )
 
 
-def _missing(limit: Limit, named: Sequence[Measurement]) -> str:
+def _why_missing(named: Sequence[Measurement]) -> str:
     reasons = dict.fromkeys(
         measurement.reading.reason for measurement in named if isinstance(measurement.reading, Absent)
     )
-    return f"{limit.measurement}: {'; '.join(reasons) or 'not measured'}"
+    return "; ".join(reasons) or "not measured"
 
 
 def _too_little(finding: Finding) -> str:

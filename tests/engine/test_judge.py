@@ -99,6 +99,13 @@ def test_a_required_reading_that_was_never_taken_is_unknown() -> None:
     assert (judged.verdict, judged.reason) == (Verdict.UNKNOWN, "fake.errors: not measured")
 
 
+def test_readings_that_are_missing_for_one_reason_are_named_together() -> None:
+    observation = Observation((seen(ABSENT), seen(ABSENT, "fake.other"), seen(0, "fake.third")))
+    limits = [limit(required=True), limit("FAKE-002", "fake.other", required=True), limit("FAKE-003", "fake.third")]
+
+    assert judge(observation, limits, "host").reason == f"fake.errors, fake.other: {ABSENT.reason}"
+
+
 def test_a_reading_that_is_not_required_may_be_absent() -> None:
     observation = Observation((seen(ABSENT), seen(1, "fake.other")))
 
