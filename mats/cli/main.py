@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from mats import __version__
 from mats.cli.exits import ExitCode
@@ -18,6 +18,8 @@ from mats.registry import RegistryError
 
 def run() -> NoReturn:
     """The installed command."""
+    # Of a closed stream (mats >&-) Python makes None; what is written to it goes nowhere.
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -27,6 +29,10 @@ def run() -> NoReturn:
     if any(thread.daemon and thread.name.startswith("mats ") for thread in threading.enumerate()):
         os._exit(code)  # a probe that was given up still works in native code: tidying up under it would crash
     sys.exit(code)
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def main(argv: Sequence[str], world: World | None = None) -> int:
@@ -48,9 +54,20 @@ def main(argv: Sequence[str], world: World | None = None) -> int:
 
             world.tell(f"mats: failed unexpectedly: {crash_sentence(traceback.format_exc(), world)}")
         else:  # typer's own: an unknown option, a missing argument
-            where = next((word for word in argv if not word.startswith("-")), "")
+            where = _command(argv, world)
             world.tell(f"mats: {error.format_message().rstrip('.')} (see mats {where + ' ' if where else ''}--help)")
     return ExitCode.UNUSABLE
+
+
+def _command(argv: Sequence[str], world: World) -> str:
+    """The command that ``argv`` names, in today's spelling, or nothing."""
+    from mats.cli.app import HELPERS
+    from mats.cli.arguments import modern
+
+    probes = world.probes()
+    aliases = {alias: probe.name for probe in probes.values() for alias in probe.aliases}
+    first = next(iter(modern(argv, aliases, (*probes, *HELPERS))), "")
+    return "" if first.startswith("-") else first
 
 
 def _dispatch(argv: tuple[str, ...], world: World) -> int:

@@ -14,7 +14,7 @@ from mats.cli.exits import ExitCode, exit_code, unmeasured
 from mats.cli.options import COMMON, Values, fail_on, probe_values, quick_values, read_value, texts
 from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, table_files
 from mats.cli.progress import Watcher, meter
-from mats.cli.world import World, host_info
+from mats.cli.world import World, forget_lost_terminal, host_info
 from mats.limits import Override, parse_overrides
 from mats.model import Limit, Observation, Run, Severity, Verdict
 from mats.probe import OptionKind, Probe, UsageError
@@ -92,16 +92,24 @@ def conclude(finished: Run, wanted: Outputs, threshold: Severity, told: Sequence
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """While inside, Ctrl-C and SIGTERM ask the run to stop; the second time they end it at once."""
+    """While inside, Ctrl-C, SIGTERM and a lost terminal ask the run to stop; the second time they end it at once.
+
+    SIGHUP that is ignored (``nohup``) stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            forget_lost_terminal()
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         stop.request(f"stopped by {name}")
 
-    kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    kept = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import tempfile
 import traceback
@@ -43,7 +44,17 @@ class Outputs:
     files: list[tuple[str, Path]] = field(default_factory=list)
     tables: list[TableFile] = field(default_factory=list)
     folder: Path | None = None
+    own_folder: bool = False
+    """Whether the folder must be a new one: another name is taken where it exists."""
     fail_on: Severity = Severity.FAIL
+
+    @property
+    def all_files(self) -> list[tuple[str, Path]]:
+        """Reports by name, those of the folder and those that were named."""
+        if self.folder is None:
+            return self.files
+        available = self.world.reports()
+        return [(name, self.folder / file) for name, file in FOLDER_FILES.items() if name in available] + self.files
 
     @property
     def run_file(self) -> Path | None:
@@ -53,12 +64,19 @@ class Outputs:
     def check(self) -> None:
         """Make the folder and see that every file can be written. Raises UsageError."""
         if self.folder is not None:
+            hint = ": name another with --out" if self.own_folder else ""
             try:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                self.folder = _new_folder(self.folder) if self.own_folder else _folder(self.folder)
             except OSError as error:
-                raise UsageError(f"--out: {self.folder} cannot be made: {_reason(error)}") from None
-        for path in [path for _name, path in self.files] + [table.path for table in self.tables]:
+                raise UsageError(f"--out: {self.folder} cannot be made: {_reason(error)}{hint}") from None
+        writers: dict[Path, str] = {}
+        files = self.all_files + [(table.option.name, table.path) for table in self.tables]
+        for name, path in files:
             _check_file(path)
+            if path.exists() and not path.is_file():
+                continue  # several may go to one pipe
+            if writers.setdefault(path.resolve(), name) != name:
+                raise UsageError(f"{path} is named for two files: one would be written over the other")
 
     def save(self, run: Run) -> None:
         """Keep the run as it stands. Raises OSError."""
@@ -69,7 +87,7 @@ class Outputs:
         """Write everything; one that fails does not hold up the others. Gives a sentence for each that failed."""
         failed = []
         reports = self.world.reports()
-        for name, path in self.files:
+        for name, path in self.all_files:
             if name not in reports:
                 failed.append(f"{path} was not written: this mats has no report {name}")
                 continue
@@ -102,10 +120,11 @@ def outputs(values: Values, world: World, default_folder: Path | None = None) ->
     folder = values.get("out")
     if folder == "":
         raise UsageError("--out needs the name of a folder")
+    for name in ("html", "junit", "prometheus"):
+        if values.get(name) == "":
+            raise UsageError(f"--{name} needs the name of a file")
     result.folder = world.path(folder) if folder else default_folder
-    if result.folder is not None:
-        available = world.reports()
-        result.files += [(name, result.folder / file) for name, file in FOLDER_FILES.items() if name in available]
+    result.own_folder = not folder and default_folder is not None
     for name in ("html", "junit", "prometheus"):
         if values.get(name):
             result.files.append((name, world.path(values[name])))
@@ -113,7 +132,10 @@ def outputs(values: Values, world: World, default_folder: Path | None = None) ->
 
 
 def table_files(probe: Probe, given: Values, world: World) -> list[TableFile]:
-    """The table files that a probe's FILE_OUT options ask for."""
+    """The table files that a probe's FILE_OUT options ask for. Raises UsageError for one without a name."""
+    for option in probe.options:
+        if option.kind is OptionKind.FILE_OUT and given.get(option.name) == "":
+            raise UsageError(f"--{option.name} needs the name of a file")
     return [
         TableFile(world.path(str(given[option.name])), option, probe.name)
         for option in probe.options
@@ -125,7 +147,7 @@ def load_run(name: str, world: World) -> Run:
     """The saved run in a file, or in the folder of a run. Raises UsageError."""
     path = world.path(name)
     if path.is_dir():
-        path = path / FOLDER_FILES["json"]
+        path, name = path / FOLDER_FILES["json"], os.path.join(name, FOLDER_FILES["json"])
     try:
         return run_from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -147,12 +169,9 @@ def read_text(name: str, option: str, world: World) -> str:
 
 
 def run_folder(world: World, host: str) -> Path:
-    """A folder of its own for a run, by time and host: ``mats-runs/20250131-120000-name``."""
+    """The folder of a run, by time and host: ``mats-runs/20250131-120000-name``."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in host)
-    name = f"{world.clock.now():%Y%m%d-%H%M%S}-{safe}"
-    base = world.folder / "mats-runs"
-    choices = (base / name, *(base / f"{name}-{number}" for number in range(2, 1000)))
-    return next((path for path in choices if not path.exists()), choices[-1])
+    return world.folder / "mats-runs" / f"{world.clock.now():%Y%m%d-%H%M%S}-{safe}"
 
 
 def joined(tables: Sequence[tuple[str, Table]]) -> Table:
@@ -206,6 +225,25 @@ def _width(terminal: bool, world: World) -> int:
         return os.get_terminal_size(world.stdout.fileno()).columns or 80
     except OSError:
         return 80
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _new_folder(path: Path) -> Path:
+    """Make the folder under this name or, where another run has taken it, the next free one. Raises OSError."""
+    for number in itertools.count(1):
+        chosen = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            chosen.mkdir(parents=True)
+        except FileExistsError:
+            if not os.path.lexists(chosen):  # it is the parent that exists and is no folder
+                raise
+            continue
+        return chosen
+    raise AssertionError("numbers do not end")
 
 
 def _check_file(path: Path) -> None:

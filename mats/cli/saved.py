@@ -30,7 +30,7 @@ def report_saved(given: Values, world: World) -> int:
     """``mats report``: other views of a saved run, as it was judged then."""
     saved = load_run(given["run"], world)
     wanted = outputs(given, world)
-    wanted.quiet = bool(wanted.files)
+    wanted.quiet = bool(wanted.all_files)
     wanted.check()
     failed = wanted.write(saved)
     wanted.show(saved)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,7 +58,7 @@ class World:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def say(self, text: str) -> None:
-        """To standard output. A reader that went away (``| head``) is no error."""
+        """To standard output. A reader that went away (``| head``, a closed terminal) is no error."""
         _write(self.stdout, text)
 
     def tell(self, text: str) -> None:
@@ -105,10 +107,22 @@ def _text(path: Path) -> str:
         return ""
 
 
+def forget_lost_terminal() -> None:
+    """Let both streams go nowhere where their terminal is gone, so that what is left to do can be done."""
+    for stream in (1, 2):
+        try:
+            termios.tcgetattr(stream)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):  # EIO: the terminal is gone
+            raise
         # What follows goes nowhere; the interpreter's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -39,6 +39,10 @@ from .fakes import TEXT_REPORT, FakeDevice, printed, probe, told
         ("stress --junit nosuch/x.xml", 2, "nosuch: no such file or directory"),
         ("stress --junit .", 2, "it is a folder"),
         ("stress --bad-ranges nosuch/x.csv", 2, "no such file or directory"),
+        (["stress", "--html", ""], 2, "--html needs the name of a file"),
+        (["stress", "--bad-ranges", ""], 2, "--bad-ranges needs the name of a file"),
+        ("stress --html same --junit same", 2, "same is named for two files: one would be written over the other"),
+        ("stress --out here --bad-ranges here/run.json", 2, "run.json is named for two files"),
         ("stress --resume cut.json", 2, "cut.json cannot be read: the file is cut off"),
         ("stress --resume other.json", 2, "other.json cannot be read: "),
         ("stress --siez 3", 2, "No such option"),
@@ -48,14 +52,17 @@ from .fakes import TEXT_REPORT, FakeDevice, printed, probe, told
         ("--stress --all", 2, "--stress and --all cannot be run together"),
         ("judge cut.json", 2, "cut.json cannot be read: the file is cut off"),
         ("judge nosuch.json", 2, "nosuch.json cannot be read: no such file or directory"),
+        ("judge .", 2, "run.json cannot be read: no such file or directory"),
         ("judge empty.json", 2, "empty.json cannot be read: the file is empty"),
         ("judge binary.json", 2, "binary.json cannot be read: it is not text"),
         ("report cut.json", 2, "the file is cut off"),
         ("report", 2, "Missing argument"),
+        ("--mem-pattern 0xdead", 2, "unexpected extra argument(s) (0xdead) (see mats stress --help)"),
         ("explain stres", 2, "nothing is known of 'stres' (did you mean 'stress'?)"),
     ],
 )
-def test_bad_input_gets_one_sentence(tmp_path: Path, argv: str, code: int, sentence: str) -> None:
+def test_bad_input_gets_one_sentence(tmp_path: Path, argv: str | list[str], code: int, sentence: str) -> None:
+    words = argv.split() if isinstance(argv, str) else argv
     (tmp_path / "a-file").write_text("kept")
     (tmp_path / "cut.json").write_text('{"schema_version": 1, "tool": "ma')
     (tmp_path / "other.json").write_text('{"name": "other"}')
@@ -65,9 +72,10 @@ def test_bad_input_gets_one_sentence(tmp_path: Path, argv: str, code: int, sente
     (tmp_path / "code.toml").write_text('[limits.STRESS-002]\nbound = 5\nunit = "count"\n')
     (tmp_path / "unit.toml").write_text('[limits.STRESS-001]\nbound = 5\nunit = "s"\n')
     measured = Keeping()
-    quiet = [] if argv.startswith(("explain", "report", "-")) or "--quiet" in argv else ["--quiet"]
+    quiet = [] if words[0].startswith(("explain", "report", "-")) or "--quiet" in words else ["--quiet"]
+    planned = probe(measured, "stress", options=OPTIONS, aliases=("mem-pattern",))
 
-    given, world = do(tmp_path, [*argv.split(), *quiet], probe(measured, "stress", options=OPTIONS))
+    given, world = do(tmp_path, [*words, *quiet], planned)
 
     lines = [line for line in told(world).splitlines() if line.startswith("mats: ")]
     assert given == code

@@ -254,6 +254,15 @@ def test_all_writes_a_folder_of_its_own(tmp_path: Path) -> None:
     assert f"Saved in {folder}" in printed(world)
 
 
+def test_runs_that_begin_in_the_same_second_have_a_folder_each(tmp_path: Path) -> None:
+    do(tmp_path, "all", SICK)
+    do(tmp_path, "all", HEALTHY)
+
+    folders = sorted((tmp_path / "mats-runs").iterdir())
+    assert [saved(folder / "run.json").results[0].verdict for folder in folders] == [Verdict.FAIL, Verdict.PASS]
+    assert folders[1].name == f"{folders[0].name}-2"
+
+
 def test_out_writes_all_reports_and_the_finished_run(tmp_path: Path) -> None:
     do(tmp_path, "stress --out here/there", HEALTHY)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from mats import registry
 from mats.codec import run_from_json
 from mats.model import Verdict
 
+TESTS = str(Path(__file__).resolve().parent.parent)
 HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray", "pydantic")
 CPU_LIMIT = 0.25
 """Seconds of processor time that help may take, by the project's design."""
@@ -72,11 +74,10 @@ def processor_time(code: str, folder: Path) -> float:
 
 def started(manner: str, folder: Path) -> subprocess.Popen[str]:
     """The process of ``interrupted.py``, measuring."""
-    tests = Path(__file__).resolve().parent.parent
     process = subprocess.Popen(
         [sys.executable, "-c", f"from engine.interrupted import start; start({manner!r})"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(tests)},
+        env={**os.environ, "PYTHONPATH": TESTS},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -95,7 +96,9 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")]
+)
 def test_one_signal_ends_cleanly_with_a_valid_partial_run(tmp_path: Path, number: signal.Signals, name: str) -> None:
     process = started("polite", tmp_path)
 
@@ -144,6 +147,37 @@ def test_what_was_saved_survives_a_kill(tmp_path: Path) -> None:
     run = run_from_json((tmp_path / "run" / "run.json").read_text())
     assert run.partial == "not finished"
     assert [result.verdict for result in run.results] == [Verdict.UNKNOWN]
+
+
+def test_a_terminal_that_goes_away_leaves_a_valid_partial_run(tmp_path: Path) -> None:
+    # given: a process whose terminal is closed, as when a connection breaks
+    ours, its = pty.openpty()
+    own = "import fcntl, os, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{own}; from engine.interrupted import start; start('polite')"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": TESTS},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        text=True,
+    )
+    os.close(its)
+    wait_for(tmp_path / "measuring", process)
+    # when
+    os.close(ours)
+    process.wait(timeout=30)
+    # then
+    assert process.returncode == 3
+    assert run_from_json((tmp_path / "run" / "run.json").read_text()).partial == "stopped by SIGHUP"
+    assert (tmp_path / "run" / "junit.xml").exists()
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_closed_stream_changes_no_exit_code(tmp_path: Path, closed: str) -> None:
+    mats = f"{sys.executable} -c 'from mats.cli.main import run; run()'"
+    code = subprocess.run(f"{mats} explain stress {closed}", shell=True, cwd=tmp_path, timeout=60).returncode
+    assert code == 0
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
