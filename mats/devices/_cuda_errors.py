@@ -8,6 +8,7 @@ from __future__ import annotations
 from mats.device import DeviceError, DeviceLost, OutOfMemory
 
 OUT_OF_MEMORY = 2
+NO_DRIVER = "no NVIDIA driver was found: install it, or use --target host to test this machine's memory"
 INSUFFICIENT_DRIVER = 35
 NO_DEVICE = 100
 
@@ -59,7 +60,7 @@ def classify(status: int, text: str, device: str, doing: str) -> DeviceError:
 def unusable(status: int, text: str, driver: int, runtime: int, visible: str | None) -> DeviceError:
     """Why no GPU can be used at all. ``driver``, ``runtime``: CUDA versions such as 12040; a driver of 0 is none."""
     if status == INSUFFICIENT_DRIVER and driver == 0:
-        return DeviceError("no NVIDIA driver was found: install it, or use --target host to test this machine's memory")
+        return DeviceError(NO_DRIVER)
     if status == INSUFFICIENT_DRIVER:
         return DeviceError(
             f"the NVIDIA driver is too old: it supports CUDA {version(driver)} and this CuPy needs {version(runtime)}; "

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mats.device import DeviceError
-from mats.devices._cuda_errors import NO_DEVICE, classify, unusable
+from mats.devices._cuda_errors import NO_DEVICE, NO_DRIVER, classify, unusable
 
 UUID_BYTES = 16
 COMPILING = threading.Lock()
 """Held while a kernel is compiled: CuPy loads the compiler with the first one, and not safely from several threads."""
+
+
+DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ def load() -> Cuda:
     try:
         cupy = importlib.import_module("cupy")
     except ModuleNotFoundError as error:
+        if not _has_driver():  # then CuPy would not help
+            raise DeviceError(NO_DRIVER) from error
         raise DeviceError(
             "cuda targets need CuPy: install gpu-mats[cuda13], or gpu-mats[cuda12] for a driver of CUDA 12"
         ) from error
@@ -81,13 +86,21 @@ def load() -> Cuda:
     return Cuda(cupy, cupy.cuda.runtime, cupy.cuda.driver)
 
 
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError:
+        return False
+    return True
+
+
 def read_uuid(index: int) -> str:
     """The UUID of the device with this CUDA index, as 8-4-4-4-12 digits without prefix; empty when refused.
 
     Asked of the driver itself, since CuPy cuts the UUID in its device properties at the first zero byte.
     """
     try:
-        library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        library = ctypes.CDLL(DRIVER)
         question = getattr(library, "cuDeviceGetUuid_v2", None) or library.cuDeviceGetUuid
     except (OSError, AttributeError):
         return ""

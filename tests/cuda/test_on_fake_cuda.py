@@ -68,7 +68,8 @@ def test_without_any_driver_the_reason_is_said() -> None:
 
 
 def test_without_cupy_the_reason_is_said() -> None:
-    program = "import sys; sys.modules['cupy'] = None; from mats.devices import cuda; cuda.discover()"
+    driver = "import ctypes; ctypes.CDLL = lambda *_: None"  # as if one were installed
+    program = f"import sys; {driver}; sys.modules['cupy'] = None; from mats.devices import cuda; cuda.discover()"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
 
