@@ -141,6 +141,12 @@ def plans() -> tuple[tuple[str, str], ...]:
     return tuple(_device_function("sim", "plans")())
 
 
+def plan_example() -> str:
+    """A plan of the user's own as it is written for the simulator. Raises DeviceError."""
+    example: str = _device_function("sim", "plan_example")()
+    return example
+
+
 def _device_function(kind: str, function: str) -> Callable[..., Any]:
     name = f"{DEVICES}.{_MODULES.get(kind, kind)}"
     try:

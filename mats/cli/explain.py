@@ -22,7 +22,7 @@ def explain(topic: str, world: World) -> str:
     by_name = {name: probe for probe in probes.values() for name in (probe.name, *probe.aliases)}
     limits, faults = registry.limits(probes), world.faults()
     if topic == "sim":
-        return plans_page(world.plans())
+        return f"{plans_page(world.plans())}\n\n{_own_plan(registry.plan_example())}"
     if topic in by_name:
         return probe_page(by_name[topic], world.page(by_name[topic]))
     if topic.upper() in limits:
@@ -30,7 +30,7 @@ def explain(topic: str, world: World) -> str:
     if topic in faults:
         return fault_page(faults[topic], [probe for probe in probes.values() if topic in probe.faults])
     known = [*by_name, *limits, *faults, "sim"]
-    near = difflib.get_close_matches(topic, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(topic, known, n=1, cutoff=0.6)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise UsageError(
         f"nothing is known of {topic!r}{hint}: give a probe ({', '.join(probes) or 'there is none'}), "
@@ -56,7 +56,18 @@ def probe_page(probe: Probe, docstring: str) -> str:
 
 def limit_page(owned: OwnedLimit) -> str:
     """Everything about one limit."""
-    lines = [*_limit_lines(owned.limit), "", f"mats explain {owned.probe.name} tells how it is measured."]
+    bound = owned.limit.bound
+    lines = [
+        *_limit_lines(owned.limit),
+        "",
+        f"mats explain {owned.probe.name} tells how it is measured. A bound of your own, in a file for --limits:",
+        "",
+        f"    [limits.{owned.limit.code}]",
+        f"    bound = {bound.value:g}",
+        f'    unit = "{bound.unit.value}"',
+        f'    severity = "{owned.limit.severity.value}"',
+        '    reason = "why"',
+    ]
     return "\n".join(lines)
 
 
@@ -82,6 +93,11 @@ def plans_page(plans: Iterable[tuple[str, str]]) -> str:
     for name, summary in plans:
         lines += _wrapped(summary, f"sim:{name}".ljust(width + 2))
     return "\n".join(lines)
+
+
+def _own_plan(example: str) -> str:
+    heading = "A plan of your own, as mine.toml, for --target sim:mine.toml:"
+    return f"{heading}\n\n{textwrap.indent(example, '    ').rstrip()}"
 
 
 def _limit_lines(limit: Limit) -> list[str]:

@@ -55,7 +55,8 @@ def list_targets(world: World) -> int:
     except DeviceError as error:
         world.say(f"host      cannot be used: {error}")
     try:
-        world.say(f"sim:PLAN  simulated: {len(world.plans())} plans are built in, see mats explain sim")
+        plans = [name for name, _summary in world.plans() if "@" not in name]
+        world.say(f"sim:PLAN  simulated: {len(plans)} plans are built in, see mats explain sim")
     except (DeviceError, UsageError) as error:
         world.say(f"sim       cannot be used: {error}")
     return ExitCode.OK

@@ -15,11 +15,29 @@ from mats.devices._plans import (
     MIB,
     MOST_FAULTS,
     SECTOR,
+    Geometry,
     Plan,
     SimFault,
 )
 from mats.probe import UsageError
 
+EXAMPLE = """\
+geometry = "hbm3-5"     # and, if wanted: name, seed, temperature, peak_gbps, slow_after with slow_factor,
+capacity_mib = 32       # spilled = true, corrupt_counters = true
+
+[[fault]]
+kind = "stuck_bits"     # the bits of mask read as those of value
+mask = 0x20             # of each 64-bit word
+value = 0x20
+channel = 3             # where: channel, bank, row, column, sector, word; all where left out
+
+[[fault]]
+kind = "flip_bits"      # other kinds use probability, after (seconds) or threshold
+mask = 0x1
+probability = 0.001
+bank = 2
+"""
+"""A plan as a user writes it."""
 _PLAN_KEYS = {
     "name",
     "summary",
@@ -48,6 +66,7 @@ def parse_plan(text: str, origin: str) -> Plan:
     geometry = data.get("geometry", DEFAULT_GEOMETRY)
     if not isinstance(geometry, str) or geometry not in GEOMETRIES:
         raise UsageError(f"{origin}: no geometry named {geometry!r}: use one of {', '.join(GEOMETRIES)}")
+    shape = GEOMETRIES[geometry]
     capacity = int(_number(data, "capacity_mib", 32, origin)) * MIB
     if capacity < 2 * MIB or capacity % (2 * MIB) or capacity > 4096 * MIB:
         raise UsageError(f"{origin}: capacity_mib must be an even number from 2 to 4096")
@@ -59,11 +78,13 @@ def parse_plan(text: str, origin: str) -> Plan:
     return Plan(
         name=str(data.get("name", Path(origin).stem)),
         summary=str(data.get("summary", f"read from {origin}")),
-        geometry=GEOMETRIES[geometry],
+        geometry=shape,
         capacity=capacity,
         peak=_positive(data, "peak_gbps", 4.0, origin) * 1e9,
         seed=int(_number(data, "seed", 1, origin)),
-        faults=tuple(_parse_fault(fault, f"{origin}, fault {i + 1}") for i, fault in enumerate(faults)),
+        faults=tuple(
+            _parse_fault(fault, shape, capacity, f"{origin}, fault {i + 1}") for i, fault in enumerate(faults)
+        ),
         slow_after=_number(data, "slow_after", 0.0, origin),
         slow_factor=_positive(data, "slow_factor", 1.0, origin),
         spilled=_flag(data, "spilled", origin),
@@ -72,7 +93,7 @@ def parse_plan(text: str, origin: str) -> Plan:
     )
 
 
-def _parse_fault(data: object, origin: str) -> SimFault:
+def _parse_fault(data: object, shape: Geometry, capacity: int, origin: str) -> SimFault:
     known = set(SimFault.__slots__)
     if not isinstance(data, dict) or data.get("kind") not in FAULT_KINDS:
         raise UsageError(f"{origin}: kind must be one of {', '.join(FAULT_KINDS)}")
@@ -92,7 +113,25 @@ def _parse_fault(data: object, origin: str) -> SimFault:
         raise UsageError(f"{origin}: probability must be between 0 and 1")
     if data["kind"] == "alias" and int(numbers.get("value", 0)) % SECTOR:
         raise UsageError(f"{origin}: value of an alias must be a multiple of {SECTOR}: whole sectors share cells")
-    return SimFault(kind=data["kind"], **numbers)  # type: ignore[arg-type]
+    fault = SimFault(kind=data["kind"], **numbers)  # type: ignore[arg-type]
+    _check_place(fault, shape, capacity, origin)
+    return fault
+
+
+def _check_place(fault: SimFault, shape: Geometry, capacity: int, origin: str) -> None:
+    """A fault somewhere else than on this card would be a card without a fault. Raises UsageError."""
+    ends = {
+        "channel": shape.channels,
+        "bank": shape.banks,
+        "column": shape.row_bytes // SECTOR,
+        "sector": capacity // SECTOR,
+        "word": SECTOR // 8,
+    }
+    for key, end in ends.items():
+        if end <= getattr(fault, key) < ALL:
+            raise UsageError(f"{origin}: {key} must be below {end} on this card ({shape.name}, {capacity // MIB} MiB)")
+    if fault.kind == "alias" and not 0 < fault.value < capacity:
+        raise UsageError(f"{origin}: an alias needs a value, the distance in bytes, above 0 and below the capacity")
 
 
 def _number(data: Mapping[str, object], key: str, default: float, origin: str) -> float:

@@ -8,6 +8,7 @@ what memory testers' users report, and JEDEC's organisations of GDDR and HBM.
 
 from __future__ import annotations
 
+import difflib
 import random
 from dataclasses import dataclass, field, replace
 
@@ -208,7 +209,7 @@ _SUMMARIES = {
     "wrong_row": "reads of one channel are now and then served from another row",
     "lost_write": "writes are now and then dropped, a burst at a time",
     "coupling": "a rising bit forces a bit of another word",
-    "row_disturb": "many activations of neighbouring rows flip bits of a row",
+    "row_disturb": "many reads of neighbouring rows flip bits of a row (seen by --tests default,row_disturb)",
     "failing_row": "one row of one bank of one channel is damaged",
     "failing_column": "one bit of one column of one bank of one channel reads always the same",
     "failing_bank": "one bank of one channel is damaged",
@@ -229,7 +230,11 @@ def plan_names() -> tuple[tuple[str, str], ...]:
 def built_in(name: str, *, geometry: str = DEFAULT_GEOMETRY, seed: int = 1, capacity: int = 32 * MIB) -> Plan:
     """The built-in plan of that name. Raises UsageError for an unknown plan or geometry."""
     if name not in _SUMMARIES:
-        raise UsageError(f"no plan named {name!r}: `mats explain sim` lists them, or give a plan file ending in .toml")
+        near = difflib.get_close_matches(name, _SUMMARIES, n=1, cutoff=0.7)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise UsageError(
+            f"no plan named {name!r}{hint}: `mats explain sim` lists them, or give a plan file ending in .toml"
+        )
     if geometry not in GEOMETRIES:
         raise UsageError(f"no geometry named {geometry!r}: use one of {', '.join(GEOMETRIES)}")
     shape = GEOMETRIES[geometry]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
 from mats.devices._library import allocate, library, pack, release
-from mats.devices._plan_files import parse_plan
+from mats.devices._plan_files import EXAMPLE, parse_plan
 from mats.devices._plans import (
     DEFAULT_GEOMETRY,
     FAULT_KINDS,
@@ -66,6 +66,11 @@ def plans() -> tuple[tuple[str, str], ...]:
     """Built-in plans and geometries for ``mats explain sim``: (name, summary)."""
     shapes = tuple((f"PLAN@{shape.name}", shape.title) for shape in GEOMETRIES.values())
     return plan_names() + shapes
+
+
+def plan_example() -> str:
+    """A plan of the user's own, for ``mats explain sim``, and the kinds of fault."""
+    return f"{EXAMPLE}\n# Kinds of fault: {', '.join(FAULT_KINDS[:7])},\n# {', '.join(FAULT_KINDS[7:])}"
 
 
 def find_plan(argument: str) -> Plan:

@@ -353,9 +353,9 @@ def test_targets_are_listed_with_the_reason_when_there_is_none(tmp_path: Path) -
         ("mem-pattern", ["The page of stress."]),
         (
             "stress-001",
-            ["fake.errors at most 0 count", "fail", "A definition, section 1", "planned so."],
+            ["fake.errors at most 0 count", "fail", "A definition, section 1", "planned so.", "[limits.STRESS-001]"],
         ),
-        ("sim", ["sim:healthy", "one bit is stuck"]),
+        ("sim", ["sim:healthy", "one bit is stuck", "[[fault]]"]),
     ],
 )
 def test_explain(tmp_path: Path, topic: str, words: list[str]) -> None:

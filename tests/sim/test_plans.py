@@ -12,7 +12,7 @@ import pytest
 from mats.devices import _plans as plans
 from mats.devices._library import library
 from mats.devices._plan_files import parse_plan
-from mats.devices.sim import PAGE, SimDevice, find_plan
+from mats.devices.sim import PAGE, SimDevice, find_plan, plan_example
 from mats.devices.sim import plans as listed
 from mats.probe import UsageError
 
@@ -120,6 +120,13 @@ def test_a_plan_of_as_many_faults_as_are_allowed_reads_and_writes() -> None:
         ('[[fault]]\nkind = "stuck_bits"\nmask = 1.5', "whole number"),
         ('[[fault]]\nkind = "stuck_bits"\nmask = 0x10000000000000000', "whole number below 2"),
         ('[[fault]]\nkind = "alias"\nvalue = 8', "multiple of 32"),
+        ('[[fault]]\nkind = "alias"', "an alias needs a value"),
+        ('[[fault]]\nkind = "alias"\nvalue = 0x2000000', "below the capacity"),
+        ('[[fault]]\nkind = "stuck_bits"\nchannel = 80', r"channel must be below 80 on this card \(hbm3-5, 32 MiB\)"),
+        ('[[fault]]\nkind = "stuck_bits"\nbank = 4', "bank must be below 4"),
+        ('[[fault]]\nkind = "stuck_bits"\ncolumn = 16', "column must be below 16"),
+        ('[[fault]]\nkind = "stuck_bits"\nsector = 0x100000', "sector must be below 1048576"),
+        ('[[fault]]\nkind = "stuck_bits"\nword = 4', "word must be below 4"),
         ('[[fault]]\nkind = "stuck_bits"\n' * 32, "at most 31"),
         ("geometry = []", "no geometry named"),
         ("capacity_mib = inf", "must be a number"),
@@ -137,6 +144,11 @@ def test_a_plan_with_a_mistake_gets_one_sentence(tmp_path: Path, text: str, mess
     assert "\n" not in str(caught.value) or "is not a plan" in str(caught.value)
 
 
+def test_the_example_of_a_plan_is_one() -> None:
+    faults = parse_plan(plan_example(), "example").faults
+    assert [(fault.kind, fault.mask) for fault in faults] == [("stuck_bits", 0x20), ("flip_bits", 0x1)]
+
+
 def test_a_missing_plan_file_is_named() -> None:
     with pytest.raises(UsageError, match=r"cannot read the plan nowhere\.toml"):
         find_plan("nowhere.toml")
@@ -144,4 +156,6 @@ def test_a_missing_plan_file_is_named() -> None:
 
 def test_an_unknown_plan_points_to_the_list() -> None:
     with pytest.raises(UsageError, match="mats explain sim"):
+        find_plan("stuck_dp")
+    with pytest.raises(UsageError, match="did you mean 'stuck_dq'"):
         find_plan("stuck_dp")
