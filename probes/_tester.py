@@ -142,6 +142,7 @@ class Tester:
             source, target = whole[turn % len(whole)], whole[(turn + 1) % len(whole)]
             duration = self.device.launch("copy_sweep", source.tiles, destination=target.buffer, source=source.buffer)
             found.append(2 * source.buffer.size / duration)
+            self.tick(0)
         return found
 
     def prove(self, flips: Sequence[tuple[int, int]]) -> list[int] | None:
@@ -158,6 +159,7 @@ class Tester:
         recorded = self.collector.recorded()
         found = {record.word for record in self.collector.records(min(recorded, PER_LAUNCH))}
         self.collector.clear(chunk)
+        self.tick(0)
         missed = [word for word, _ in flips if word + chunk.first not in found]
         return None if missed and recorded > PER_LAUNCH else missed
 
