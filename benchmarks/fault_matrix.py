@@ -109,12 +109,11 @@ class BenchContext:
 
 
 def examine(case: Case) -> Seen:
-    """Run the default tests (with row_disturb where that is the fault) on the simulated card of the case."""
+    """Run the default tests on the simulated card of the case."""
     probe = probes()["stress"]
     device = SimDevice(built_in(case.fault, geometry=case.geometry, seed=case.seed, capacity=case.capacity))
-    tests = "default,row_disturb" if case.fault == "row_disturb" else "default"
     try:
-        observation = probe.measure(device, BenchContext({"tests": tests}))
+        observation = probe.measure(device, BenchContext({}))
     finally:
         device.close()
     verdict, _, findings = judge(observation, probe.limits, "sim")

@@ -23,6 +23,8 @@ ENOUGH_TESTS = 3
 """But first so many tests that have verified all: their different values tell a wrong address from a wrong line."""
 PLANTED = ((5, 1 << 17), (4_099, 1 << 63 | 1), (250_001, 0xFF << 24))
 """Errors that the tester makes and must find: word of the first chunk, bits."""
+SIMULATED_REPEATS = 2048
+"""Reads of a pair of rows on a simulated card: above every threshold of its plans, and quick."""
 SENSE_SECONDS = 1.0
 _TIME_IS_UP = "the time given with --duration is up"
 _BY_ITSELF = ("stopped at the first", "stopped after")
@@ -53,9 +55,12 @@ def read_pattern(text: str) -> int:
     return int(digits.zfill(width) * (16 // width), 16)
 
 
-def choose_tests(text: str, pattern: int | None) -> tuple[Algorithm, ...]:
+def choose_tests(text: str, pattern: int | None, kind: str) -> tuple[Algorithm, ...]:
     """The tests that ``--tests`` names, in their order of running. Raises UsageError."""
-    groups = {"default": set(standard_tests()), "all": set(ALGORITHMS) - {"user_pattern"}}
+    default = set(standard_tests())
+    if kind == "sim":  # a simulated card can be hammered without harm to anybody
+        default.add("row_disturb")
+    groups = {"default": default, "all": set(ALGORITHMS) - {"user_pattern"}}
     chosen: set[str] = set()
     for name in (part.strip().replace("-", "_") for part in text.split(",")):
         if name not in ALGORITHMS and name not in groups:
@@ -68,7 +73,7 @@ def choose_tests(text: str, pattern: int | None) -> tuple[Algorithm, ...]:
     return tuple(algorithm for name, algorithm in ALGORITHMS.items() if name in chosen)
 
 
-def _settings(context: Context) -> Settings:
+def _settings(context: Context, kind: str) -> Settings:
     options = context.options
     given = options["pattern"]
     pattern = read_pattern(str(given)) if given is not None else None
@@ -79,7 +84,7 @@ def _settings(context: Context) -> Settings:
     if duration is not None and float(str(duration)) <= 0:
         raise UsageError("--duration must be above 0")
     return Settings(
-        algorithms=choose_tests(str(options["tests"]), pattern),
+        algorithms=choose_tests(str(options["tests"]), pattern, kind),
         pattern=pattern,
         duration=None if duration is None else float(str(duration)),
         passes=passes,
@@ -97,8 +102,8 @@ def _bytes(value: object) -> int | None:
 
 def test_memory(device: Device, context: Context) -> Observation:
     """Tests the device's memory. Raises UsageError, DeviceError."""
-    settings = _settings(context)
     info, state, options = device.describe(), device.memory(), context.options
+    settings = _settings(context, info.kind)
     share = options["coverage"]
     asked = request(
         info.kind,
@@ -152,6 +157,7 @@ class _Session:
             open_book(device, max(chunk.buffer.size for chunk in chunks)),
             int(cache.value) if isinstance(cache, Quantity) else 64 << 20,
             self._tick,
+            hammer_repeats=SIMULATED_REPEATS if self._info.kind == "sim" else 65536,
             evicts_lines=self._info.kind != "cuda",
         )
         self._earlier: Earlier = read_earlier(context.resumed)

@@ -71,6 +71,8 @@ class Tester:
     book: Book
     cache: int
     tick: Callable[[float], None]
+    hammer_repeats: int = 65536
+    """How often row_disturb reads a pair of rows where lines are evicted one by one."""
     evicts_lines: bool = True
     """Whether the device's uncached load evicts its own line (CPU, simulator)."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -303,7 +305,7 @@ class Tester:
         """
         for chunk in self.chunks:
             if self.evicts_lines:
-                pairs, repeats, positions = 4, 65536, 16
+                pairs, repeats, positions = 4, self.hammer_repeats, 16
             else:
                 pairs, repeats, positions = min(2 * self.cache // 64, chunk.words // 32), 2000, 1
             step = (chunk.words - DISTURB_DISTANCE // 8) // (pairs * positions)

@@ -10,8 +10,8 @@ Tests. page_ids finds capacity that does not exist. own_address, rotated_address
 checkerboard, random, walking and a pattern of your own find stuck bits, lines and decoders. moving_inversions,
 mats_plus, mats_plus_plus, march_c and modulo_20 find cells that depend on their neighbours; on a device that runs many
 blocks at once their sweeps are block-ordered. bit_fade finds cells that forget, window finds words that change though
-they are only read. row_disturb reads rows again and again and is run only when named. The table of tests in each
-report says what each finds and how many bytes it moves per byte tested.
+they are only read. row_disturb reads rows again and again and, on real memory, is run only when named. The table of
+tests in each report says what each finds and how many bytes it moves per byte tested.
 
 What it cannot see. Faults in memory that was not tested (the report accounts for every byte). Single-bit faults that
 ECC corrects (the device's counters are read before and after). Faults that show less often than the stated bound,
@@ -84,7 +84,7 @@ PROBE = Probe(
     order=500,
     exclusive=True,
     limits=LIMITS,
-    faults=tuple(name for name in CATALOGUE if name not in ("unstructured", "tester_unreliable", "row_disturb")),
+    faults=tuple(name for name in CATALOGUE if name not in ("unstructured", "tester_unreliable")),
     options=OPTIONS,
     measure=measure,
     aliases=("mem-pattern",),

@@ -209,7 +209,7 @@ _SUMMARIES = {
     "wrong_row": "reads of one channel are now and then served from another row",
     "lost_write": "writes are now and then dropped, a burst at a time",
     "coupling": "a rising bit forces a bit of another word",
-    "row_disturb": "many reads of neighbouring rows flip bits of a row (seen by --tests default,row_disturb)",
+    "row_disturb": "many reads of neighbouring rows flip bits of a row",
     "failing_row": "one row of one bank of one channel is damaged",
     "failing_column": "one bit of one column of one bank of one channel reads always the same",
     "failing_bank": "one bank of one channel is damaged",

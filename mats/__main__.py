@@ -1,0 +1,6 @@
+"""``python -m mats`` is ``mats``."""
+
+from mats.cli.main import run
+
+if __name__ == "__main__":
+    run()
