@@ -15,7 +15,7 @@ from ._errors import open_book
 from ._limits import LIMITS
 from ._results import Outcome, observe
 from ._space import Chunk, Request, account, allocate_chunks, request, room
-from ._tester import Stopped, Tester
+from ._tester import HAMMER_REPEATS, Stopped, Tester
 
 ENOUGH_ERRORS = 1 << 20
 """Wrong words after which further tests would tell no more."""
@@ -157,7 +157,7 @@ class _Session:
             open_book(device, max(chunk.buffer.size for chunk in chunks)),
             int(cache.value) if isinstance(cache, Quantity) else 64 << 20,
             self._tick,
-            hammer_repeats=SIMULATED_REPEATS if self._info.kind == "sim" else 65536,
+            hammer_repeats=SIMULATED_REPEATS if self._info.kind == "sim" else HAMMER_REPEATS,
             evicts_lines=self._info.kind != "cuda",
         )
         self._earlier: Earlier = read_earlier(context.resumed)

@@ -16,6 +16,8 @@ from ._space import Chunk
 
 WRITING = frozenset({Operation.WRITE, Operation.EXCHANGE, Operation.OTHERS, Operation.IDS_WRITE})
 VERIFYING = frozenset({Operation.VERIFY, Operation.EXCHANGE, Operation.IDS_VERIFY})
+HAMMER_REPEATS = 65536
+"""How often row_disturb reads a pair of rows where lines are evicted one by one."""
 DISTURB_DISTANCE = 16384
 """Bytes between the two rows of a pair of aggressors."""
 
@@ -71,8 +73,7 @@ class Tester:
     book: Book
     cache: int
     tick: Callable[[float], None]
-    hammer_repeats: int = 65536
-    """How often row_disturb reads a pair of rows where lines are evicted one by one."""
+    hammer_repeats: int = HAMMER_REPEATS
     evicts_lines: bool = True
     """Whether the device's uncached load evicts its own line (CPU, simulator)."""
     ledger: Ledger = field(default_factory=Ledger)
