@@ -9,9 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from mats.device import Device
 from mats.model import Limit, Observation, Result
 
 
@@ -97,7 +96,10 @@ class Probe:
     limits: tuple[Limit, ...]
     faults: tuple[str, ...]
     options: tuple[Option, ...]
-    measure: Callable[[Device, Context], Observation]
+    measure: Callable[[Any, Context], Observation]
+    """Given a :class:`mats.device.Device`, or a :class:`mats.source.Source` where ``passive``."""
+    passive: bool = False
+    """It only reads what is known of the machine from outside: live, from saved files, or simulated."""
     aliases: tuple[str, ...] = ()
     """Older spellings of the command, e.g. ``mem-pattern``."""
     quick: tuple[tuple[str, object], ...] = ()

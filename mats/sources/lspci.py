@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
-from mats.sources._pci import (
+from mats.facts.pci import (
     AMD,
     INTEL,
     NVIDIA,
@@ -26,6 +25,7 @@ from mats.sources._pci import (
     rate_of,
     width_of,
 )
+from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 from mats.sources.sysfs import PciFacts
 
 HEAD = re.compile(

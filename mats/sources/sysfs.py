@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mats.facts import MachineFacts
-from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
-from mats.sources._pci import (
+from mats.facts import GpuFacts, MachineFacts, PcieFacts, WindowFacts
+from mats.facts.pci import (
     NVIDIA,
     AerFacts,
     Bar,
@@ -25,12 +24,12 @@ from mats.sources._pci import (
     PciLink,
     Resizable,
     address_of,
-    as_gpu,
     narrowest,
     path_of,
     rate_of,
     width_of,
 )
+from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 MEMORY_FLAG, IO_FLAG = 0x200, 0x100
 PREFETCH_FLAG, WIDE_FLAG, UNSET_FLAG = 0x2000, 0x100000, 0x20000000
@@ -366,3 +365,21 @@ def _inline(text: str) -> list[tuple[str, str]]:
     for found in _INLINE.finditer(text):
         values.setdefault(found["path"], []).append(found["value"])
     return [(path, "\n".join(lines)) for path, lines in values.items()]
+
+
+def as_gpu(device: PciDevice) -> GpuFacts:
+    """What the bus tells of a GPU, in the words of the whole picture; the path above it stays in the PCI picture."""
+    window = device.framebuffer
+    return GpuFacts(
+        pci=device.address,
+        name=device.name,
+        answers=device.answers,
+        numa=device.numa_node,
+        window=WindowFacts(total=window if isinstance(window, Absent) else Quantity(window.size, Unit.BYTE)),
+        pcie=PcieFacts(
+            generation=device.now.generation,
+            width=device.now.width,
+            generation_device=device.maximum.generation,
+            width_maximum=device.maximum.width,
+        ),
+    )

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mats.facts.pci import Bar, PathLink, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.sources import lspci
-from mats.sources._pci import Bar, PathLink, PciDevice
 
 from . import saved
 

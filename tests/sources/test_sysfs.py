@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mats.facts.pci import Bar, PathLink, PciLink, rate_of, width_of
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.sources import sysfs
-from mats.sources._pci import Bar, PathLink, PciLink, rate_of, width_of
 
 from . import saved
 

@@ -1,4 +1,4 @@
-"""What is known of a machine's GPUs from outside: one typed picture, the same whether it came live or from a file.
+"""What is known of a GPU from outside: one typed picture, the same whether it came live or from a file.
 
 Every value that a driver, a board, a permission or a short file may withhold is a value or absent with its reason;
 nothing here is judged. Reading the picture is the business of ``mats.sources``; a field nobody was asked for says so.
@@ -343,40 +343,3 @@ class GpuFacts:
     """Node of the processor it is next to."""
     cpus: Text = UNASKED
     """Processors it is next to, as a list of ranges."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairFacts:
-    """How two GPUs reach each other, by index: ``NV4`` (4 NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE`` or ``SYS``."""
-
-    first: int
-    second: int
-    connection: str
-
-
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
-    """A machine: its driver, its GPUs and what its log says."""
-
-    driver: Text = UNASKED
-    cuda: Text = UNASKED
-    """Newest CUDA the driver serves."""
-    kernel_module: Text = UNASKED
-    library: Text = UNASKED
-    """Version of the NVML library, which must be that of the kernel module."""
-    nvml_failure: Text = UNASKED
-    """What NVML said when it could not start or could not list the GPUs."""
-    virtualisation: Text = UNASKED
-    """By what the machine itself is run, in words."""
-    attached: Reading = UNASKED
-    """How many GPUs the driver counts; more than ``gpus`` where a file is cut."""
-    gpus: tuple[GpuFacts, ...] | Absent = UNASKED
-    pairs: tuple[PairFacts, ...] | Absent = UNASKED
-    devices: tuple[object, ...] | Absent = UNASKED
-    """PCI devices with their links and the way up to the processor, as ``mats.sources`` reads them."""
-    events: tuple[object, ...] | Absent = UNASKED
-    """What the log says, as ``mats.sources`` reads it; empty only when a log was read and holds nothing."""
-    taken: Text = UNASKED
-    """When, as the source writes it."""
-    partial: str = ""
-    """Why the source stops early, or empty."""

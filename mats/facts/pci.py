@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mats.facts import GpuFacts, PcieFacts, WindowFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 MEBIBYTE = 1 << 20
@@ -226,21 +225,3 @@ def width_of(text: str) -> Reading:
     if lanes == 0:
         return Absent(AbsenceKind.UNREADABLE, "PCIe width: reads 0: no link is up, or a virtual machine hides it")
     return Quantity(lanes, Unit.COUNT)
-
-
-def as_gpu(device: PciDevice) -> GpuFacts:
-    """What the bus tells of a GPU, in the words of the whole picture; the path above it stays in the PCI picture."""
-    window = device.framebuffer
-    return GpuFacts(
-        pci=device.address,
-        name=device.name,
-        answers=device.answers,
-        numa=device.numa_node,
-        window=WindowFacts(total=window if isinstance(window, Absent) else Quantity(window.size, Unit.BYTE)),
-        pcie=PcieFacts(
-            generation=device.now.generation,
-            width=device.now.width,
-            generation_device=device.maximum.generation,
-            width_maximum=device.maximum.width,
-        ),
-    )
