@@ -27,9 +27,6 @@ from mats.model import (
     Verdict,
 )
 
-PRECEDENCE = (Verdict.FAIL, Verdict.ERROR, Verdict.UNKNOWN, Verdict.WARN, Verdict.PASS)
-"""The worst first: what several verdicts come to is the first of these that is among them."""
-
 
 class Judgement(NamedTuple):
     """What an observation means. ``reason``: why it is unknown, otherwise empty."""
@@ -37,12 +34,6 @@ class Judgement(NamedTuple):
     verdict: Verdict
     reason: str
     findings: tuple[Finding, ...]
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """What several verdicts come to; of none, unknown."""
-    given = set(verdicts)
-    return next((verdict for verdict in PRECEDENCE if verdict in given), Verdict.UNKNOWN)
 
 
 def judge(observation: Observation, limits: Sequence[Limit], target_kind: str, target: str = "") -> Judgement:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
@@ -230,6 +231,16 @@ class Verdict(enum.StrEnum):
     UNKNOWN = "unknown"
     ERROR = "error"
     FAIL = "fail"
+
+
+PRECEDENCE = (Verdict.FAIL, Verdict.ERROR, Verdict.UNKNOWN, Verdict.WARN, Verdict.PASS)
+"""The worst first: what several verdicts come to is the first of these that is among them."""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """What several verdicts come to; of none, unknown."""
+    given = set(verdicts)
+    return next((verdict for verdict in PRECEDENCE if verdict in given), Verdict.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

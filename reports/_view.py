@@ -5,10 +5,21 @@ The words are made once here; the reports differ in layout alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mats.model import Absent, Diagnosis, Finding, Result, Run, Severity, Table, TargetInfo, Verdict
+from mats.model import (
+    PRECEDENCE,
+    Absent,
+    Diagnosis,
+    Finding,
+    Result,
+    Run,
+    Severity,
+    Table,
+    TargetInfo,
+    Verdict,
+    worst,
+)
 
 from ._format import against_text, measurement_name, plural, printable
 from ._grid import absent_cells
@@ -17,9 +28,6 @@ SIMULATED = "SIMULATED: the memory and its faults are invented; nothing here is 
 HOST = "This is host memory (DRAM), not a GPU."
 
 NOTHING_MISSING = "no reading that was asked for is missing"
-
-_RANK = {verdict: rank for rank, verdict in enumerate(Verdict)}
-"""Verdict lists its members from harmless to grave."""
 
 _GRAVEST_FIRST = (Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.NOTE)
 
@@ -65,11 +73,6 @@ def kind_of(info: TargetInfo) -> str:
 def is_simulated(info: TargetInfo | None, name: str) -> bool:
     """Whether a target is simulated; one that could not be opened is told by its name."""
     return name.startswith("sim:") if info is None else info.simulated or kind_of(info) == "sim"
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The gravest verdict; of none, unknown."""
-    return max(verdicts, key=_RANK.__getitem__, default=Verdict.UNKNOWN)
 
 
 def run_verdict(run: Run) -> Verdict:
@@ -147,7 +150,7 @@ def run_sentence(run: Run) -> str:
     lacking = f"; required and not measured: {', '.join(missing)}" if missing else ""
     if len(views) == 1:
         return printable(f"{views[0].name}: {views[0].sentence}{lacking}")
-    counts = {verdict: sum(view.verdict is verdict for view in views) for verdict in reversed(Verdict)}
+    counts = {verdict: sum(view.verdict is verdict for view in views) for verdict in PRECEDENCE}
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
     return printable(f"{plural(len(views), 'target')}: {parts}{lacking}")
 

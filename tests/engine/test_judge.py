@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mats.cli.exits import ExitCode, exit_code
-from mats.judge import judge, rejudge, worst
+from mats.judge import judge, rejudge
 from mats.limits import Override
 from mats.model import (
     SCHEMA_VERSION,
@@ -25,6 +25,7 @@ from mats.model import (
     Unit,
     UnitError,
     Verdict,
+    worst,
 )
 
 from .fakes import ABSENT, HOST, count, limit, seen, target_info
