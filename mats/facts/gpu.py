@@ -203,6 +203,11 @@ class PcieFacts:
     """What the slot can."""
     replays: Reading = UNASKED
     replay_rollovers: Reading = UNASKED
+    loaded: Flag = UNASKED
+    """The link was kept busy with copies while ``generation`` and ``width`` were read: they are the most it reached."""
+    idle_generation: Reading = UNASKED
+    """What it was before it was kept busy."""
+    idle_width: Reading = UNASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +323,8 @@ class GpuFacts:
     architecture: Text = UNASKED
     answers: Flag = UNASKED
     """False: the driver knows the GPU and gets no answer from it."""
+    asleep: Flag = UNASKED
+    """Suspended to save power, which is neither lost nor broken; it was not woken to be asked."""
     retired: RetirementFacts = RetirementFacts()
     heat: HeatFacts = HeatFacts()
     power_limits: PowerFacts = PowerFacts()

@@ -106,6 +106,8 @@ class ClaimFacts:
     status: ClaimStatus
     gpu: Reading = UNASKED
     text: str = ""
+    pci: Text = UNASKED
+    """Address of the GPU or port, where the tool names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,14 @@ class HostFacts:
     fabric_manager_version: Text = UNASKED
     persistence_daemon: Text = UNASKED
     """The service's state."""
+    name: Text = UNASKED
+    """Its own name in the network."""
+    product: Text = UNASKED
+    """Maker and model of the machine, as its firmware says."""
+    memory_total: Reading = UNASKED
+    """Bytes of the processors' memory, which some GPUs share."""
+    iommu: Text = UNASKED
+    """Whether devices' access to memory goes through translation: on, off; it slows or breaks peer-to-peer copies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,6 +195,20 @@ def path_of(devices: tuple[PciDevice, ...], address: str) -> tuple[PciDevice, ..
     return (known[address], *(known.get(port) or empty_device(port, missing) for port in upstream))
 
 
+def endpoints(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    """The GPUs among the devices; where a source tells neither class nor name, what stands above no other device.
+
+    A few copied link files of a port and the card below it say nothing of what the two are.
+    """
+    above = {port for device in devices if not isinstance(device.upstream, Absent) for port in device.upstream}
+    return tuple(
+        device
+        for device in devices
+        if device.is_gpu
+        or (isinstance(device.class_code, Absent) and isinstance(device.name, Absent) and device.address not in above)
+    )
+
+
 def address_of(text: str) -> str | None:
     """A PCI address in its full form, 0000:01:00.0, from any of the usual ones; None when it is none."""
     found = _ADDRESS.fullmatch(text)
