@@ -36,7 +36,15 @@ class OptionKind(enum.StrEnum):
     FILE_OUT = "file_out"
     """A file that is written by the caller from the run's tables; the probe does not see it."""
     RUN_IN = "run_in"
-    """A saved run; the probe gets its :class:`mats.model.Result` for the same probe and target."""
+    """A saved run; the probe gets its :class:`mats.model.Result` for the same probe and target.
+
+    Of a passive probe the target may have had another name: what is the same GPU is for the probe to tell.
+    """
+    EVIDENCE = "evidence"
+    """Files that a passive probe reads instead of the live machine. Repeatable, and more files may follow without it.
+
+    The probe does not see them: they become its source.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +20,13 @@ from mats.report import Report
 
 if TYPE_CHECKING:
     from mats.model import Limit, TargetInfo
+    from mats.source import Source
     from mats.target import Target
 
 PROBES = "mats.probes"
 REPORTS = "mats.reports"
 DEVICES = "mats.devices"
+SOURCES = "mats.sources"
 _MODULES = {"file": "replay"}
 """Kinds of target whose device module has another name."""
 
@@ -124,8 +127,46 @@ def faults(package: str = PROBES) -> dict[str, Fault]:
 
 def open_device(target: Target) -> Device:
     """The device of one target, open; the caller closes it. Raises DeviceError or UsageError."""
+    if target.paths:
+        raise DeviceError(
+            f"{target.argument} is saved evidence and no run of mats: there is no memory in it to work on; "
+            "mats health --from reads it"
+        )
     device: Device = _device_function(target.kind, "open_device")(target)
     return device
+
+
+def open_source(
+    target: Target, timeout: float | None = None, open_device: Callable[[Target], Device] = open_device
+) -> Source:
+    """The source of passive state that ``target`` names, open; the caller closes it.
+
+    The function is found by the target's kind, under one name everywhere:
+
+    - cuda: ``mats.sources.live.open_source(selection: tuple[str, ...], timeout: float | None,
+      open_device: Callable[[Target], Device])``. ``selection``: indices, UUIDs and PCI addresses as the user wrote
+      them; empty: all GPUs. ``open_device(Target("cuda", UUID))`` opens the device that warms a link.
+    - sim: ``mats.devices.sim.open_source(target: Target, timeout: float | None)``.
+    - file: ``mats.sources.saved.open_source(paths: tuple[Path, ...])`` of files, which together tell of one machine;
+      ``mats.devices.replay.open_source(target: Target)`` of a saved run.
+
+    ``timeout``: seconds from now within which describe and read have to be done together; what could not be had in
+    them is absent as timed out. None: no bound of the whole, each call to a driver still has one of its own.
+    Raises NothingThere where there is no GPU to tell about, else SourceError, or UsageError for a selection or a name
+    that does not exist.
+    """
+    source: Source
+    match target.kind:
+        case "cuda":
+            source = _function(SOURCES, "live", "cuda", "open_source")(target.selection, timeout, open_device)
+        case "file" if target.paths:
+            paths = tuple(Path(path) for path in target.paths)
+            source = _function(SOURCES, "saved", "file", "open_source")(paths)
+        case "sim":
+            source = _device_function("sim", "open_source")(target, timeout)
+        case kind:
+            source = _device_function(kind, "open_source")(target)
+    return source
 
 
 def discover() -> tuple[TargetInfo, ...]:
@@ -148,16 +189,24 @@ def plan_example() -> str:
 
 
 def _device_function(kind: str, function: str) -> Callable[..., Any]:
-    name = f"{DEVICES}.{_MODULES.get(kind, kind)}"
+    return _function(DEVICES, _MODULES.get(kind, kind), kind, function)
+
+
+def _function(package: str, module_name: str, kind: str, function: str) -> Callable[..., Any]:
+    """A function of the module that serves a kind of target. Raises UsageError, DeviceError."""
+    name = f"{package}.{module_name}"
+    what = "device" if package == DEVICES else "source"
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name == name:
-            raise UsageError(f"this mats has no device for {kind} targets") from error
+            raise UsageError(f"this mats has no {what} for {kind} targets") from error
         raise DeviceError(f"{kind} targets need the Python module {error.name}, which is not installed") from error
     except ImportError as error:
         raise DeviceError(f"{kind} targets cannot be used: {error}") from error
-    found: Callable[..., Any] = getattr(module, function)
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    if found is None:
+        raise UsageError(f"{kind} targets cannot be used so: {name} has no {function}")
     return found
 
 

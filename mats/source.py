@@ -22,9 +22,18 @@ class NothingThere(SourceError):
 
 
 class Source(Protocol):
-    """Describe, read, close. Every call may raise :class:`SourceError`."""
+    """Describe, read, close. Every call may raise :class:`SourceError`.
 
-    def describe(self) -> TargetInfo: ...
+    The runner opens, describes, hands to the passive probes and closes it in one thread; it is closed from another one
+    when it does not end in time.
+    """
+
+    def describe(self) -> TargetInfo:
+        """Of a live source ``kind`` is cuda, of saved files file, of a simulated machine sim (and ``simulated``).
+
+        The name is given by the runner. Raises :class:`NothingThere` where there is no NVIDIA GPU at all.
+        """
+        ...
 
     def read(self, *, load: bool = False) -> MachineFacts:
         """The whole picture of this moment, within the time the source was given.

@@ -23,14 +23,27 @@ _NEXT = r",\s*(?=(?:cuda|host|sim|file)(?:[:,]|\s*$))"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A named target. ``argument``: of cuda an index, a UUID, a PCI address or "all"; of sim a plan; of file a path."""
+    """A named target. ``argument``: of cuda an index, a UUID, a PCI address or "all"; of sim a plan; of file a path.
+
+    Of a source of several GPUs the argument holds all of them, with commas.
+    """
 
     kind: str
     argument: str = ""
+    paths: tuple[str, ...] = ()
+    """Of saved evidence: its files, which together tell of one machine; the argument then names them for people."""
+    part: str = ""
+    """Of a saved run with several targets: which of them."""
 
     @property
     def name(self) -> str:
-        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+        part = f"#{self.part}" if self.part else ""
+        return f"{self.kind}:{self.argument}{part}" if self.argument else self.kind
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """The GPUs that a cuda target names; of all of them nothing."""
+        return () if self.kind != "cuda" or self.is_group else tuple(self.argument.split(","))
 
     @property
     def is_group(self) -> bool:
