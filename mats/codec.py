@@ -103,17 +103,17 @@ def _plain(value: str | int | float) -> str | int | float:
     return str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value)
 
 
-def from_data(kind: type[T], data: object) -> T:
-    """A value of the model, e.g. ``from_data(Result, data)``, from what :func:`to_data` gave.
+def from_data(kind: type[T], data: object, what: str = "saved run") -> T:
+    """A value of the model or of the facts, e.g. ``from_data(Result, data)``, from what :func:`to_data` gave.
 
-    Raises :class:`SavedRunError`.
+    ``what`` it is a part of, for the sentence where it is damaged. Raises :class:`SavedRunError`.
     """
     annotation: Any = kind
     try:
         value = _reader(annotation)(data)
     except _Damage as damage:
         where = "".join(reversed(damage.path)).removeprefix(".") or "its top level"
-        raise SavedRunError(f"this saved run is damaged: {where} {damage.problem}.") from None
+        raise SavedRunError(f"this {what} is damaged: {where} {damage.problem}.") from None
     assert isinstance(value, kind)
     return value
 
@@ -265,15 +265,17 @@ def _items(data: object, readers: Iterable[_Reader]) -> tuple[Any, ...]:
 
 
 def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
-    """Objects are told apart by their required fields, plain values by their type; None stands for null."""
+    """Objects are told apart by their required fields, other values by their type; None stands for null."""
     objects: list[Any] = [argument for argument in arguments if dataclasses.is_dataclass(argument)]
     enums: list[Any] = [
         argument for argument in arguments if isinstance(argument, type) and issubclass(argument, enum.Enum)
     ]
     plain = frozenset(argument for argument in arguments if argument in (str, bool, int, float))
+    lists = [argument for argument in arguments if typing.get_origin(argument) is tuple]
     kinds = [(_required_names(kind), _reader(kind)) for kind in objects]
     of_enum = _reader(enums[0]) if enums else None
-    choices = [_NAMES[kind] for kind in arguments if kind in plain]
+    of_list = _reader(lists[0]) if lists else None
+    choices = [_NAMES[kind] for kind in arguments if kind in plain] + ["a list"] * bool(lists)
     choices += ["{" + ", ".join(_field_names(kind)) + "}" for kind in objects]
 
     def read(data: object) -> object:
@@ -283,6 +285,8 @@ def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
             for required, reader in kinds:
                 if required <= data.keys():
                     return reader(data)
+        elif of_list and isinstance(data, list):
+            return of_list(data)
         elif data is None and type(None) in arguments:
             return None
         elif of_enum and isinstance(data, str):
