@@ -19,6 +19,11 @@ from mats.codec import SavedRunError, from_data, to_data
 from mats.facts import LogFacts, MachineFacts
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 
+KINDS = [
+    kind
+    for kind in (getattr(mats.facts, name) for name in mats.facts.__all__)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+]
 WORDS = ("", "GPU-0", "0000:01:00.0", "caf\udce9", "ü\n")
 
 
@@ -65,9 +70,8 @@ def test_any_facts_come_back_as_they_were(seed: int) -> None:
     assert repr(back) == repr(facts)
 
 
-@pytest.mark.parametrize("name", [n for n in mats.facts.__all__ if dataclasses.is_dataclass(getattr(mats.facts, n))])
-def test_each_kind_of_facts_comes_back(name: str) -> None:
-    kind: Any = getattr(mats.facts, name)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_each_kind_of_facts_comes_back(kind: Any) -> None:
     facts = filled(kind, random.Random(0))
 
     assert from_data(kind, saved(facts)) == facts
