@@ -93,7 +93,7 @@ def _broken(limit: Limit, measurement: Measurement) -> bool:
 
 
 def _finding(limit: Limit, measurement: Measurement, diagnoses: Iterable[Diagnosis], target: str) -> Finding:
-    explaining = [diagnosis for diagnosis in diagnoses if diagnosis.explains == limit.measurement]
+    explaining = [diagnosis for diagnosis in diagnoses if diagnosis.explains_measurement(measurement)]
     evidence = tuple(line for diagnosis in explaining for line in (diagnosis.title, *diagnosis.evidence))
     advice = " ".join(dict.fromkeys(diagnosis.advice for diagnosis in explaining if diagnosis.advice))
     return Finding(

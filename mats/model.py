@@ -141,13 +141,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A named pattern in the evidence, e.g. ``stuck_dq``; "unstructured" rather than a wrong name."""
+    """A named pattern in the evidence, e.g. ``stuck_dq``; "unstructured" rather than a wrong name.
+
+    ``explains``: the measurement it stands under; of several of that name, those that carry all of its ``labels``.
+    """
 
     fault: str
     title: str
     explains: str
     evidence: tuple[str, ...]
     advice: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def explains_measurement(self, measurement: Measurement) -> bool:
+        return self.explains == measurement.name and set(self.labels) <= set(measurement.labels)
 
 
 @dataclass(frozen=True, slots=True)

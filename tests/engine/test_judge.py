@@ -16,6 +16,7 @@ from mats.model import (
     AbsenceKind,
     Absent,
     Diagnosis,
+    Measurement,
     Observation,
     Quantity,
     Relation,
@@ -179,6 +180,16 @@ def test_two_diagnoses_of_one_measurement_are_both_named() -> None:
 
     assert finding.fault == "stuck_dq, stuck_cell"
     assert finding.advice == "Replace it. Keep the page out of use."
+
+
+def test_the_evidence_of_one_part_never_stands_under_the_finding_of_another() -> None:
+    readings = tuple(Measurement("fake.errors", count(1), (("gpu", part),)) for part in ("0", "3"))
+    third = Diagnosis("stuck_dq", "GPU 3: a line is stuck", "fake.errors", ("bit 5",), "Replace it.", (("gpu", "3"),))
+
+    first, second = judge(Observation(readings, diagnoses=(third,)), [limit()], "host").findings
+
+    assert (first.fault, first.evidence) == ("", ())
+    assert (second.fault, second.evidence) == ("stuck_dq", ("GPU 3: a line is stuck", "bit 5"))
 
 
 def test_without_a_diagnosis_the_limit_advises() -> None:
