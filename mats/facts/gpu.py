@@ -46,6 +46,8 @@ class MemoryFacts:
     free: Reading = UNASKED
     used_with_reserved: Reading = UNASKED
     """As the older call counts it: what is reserved is in it, so that a GPU without any process is not at 0."""
+    bus: Reading = UNASKED
+    """Width of the bus to the memory in bits, as a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +323,8 @@ class GpuFacts:
     serial: Text = UNASKED
     vbios: Text = UNASKED
     architecture: Text = UNASKED
+    compute_capability: Text = UNASKED
+    """As CUDA writes it, such as 8.9."""
     answers: Flag = UNASKED
     """False: the driver knows the GPU and gets no answer from it."""
     asleep: Flag = UNASKED
