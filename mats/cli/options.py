@@ -130,6 +130,8 @@ class Argument:
     name: str
     metavar: str
     help: str
+    many: bool = False
+    """Any number of words, also none; the value is a list, or None."""
 
 
 def command(
@@ -141,14 +143,7 @@ def command(
     def run(**values: object) -> None:
         raise typer.Exit(act({names[key]: value for key, value in values.items()}))
 
-    parameters = [
-        inspect.Parameter(
-            item.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=Annotated[str, typer.Argument(metavar=item.metavar, help=item.help, show_default=False)],
-        )
-        for item in arguments
-    ]
+    parameters = [_positional(item) for item in arguments]
     parameters += [_parameter(option) for option in options]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -173,6 +168,16 @@ def default_text(option: Option) -> str:
     if option.kind is OptionKind.SHARE:
         return f"{value:.4g}"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _positional(item: Argument) -> inspect.Parameter:
+    kind: Any = list[str] | None if item.many else str
+    return inspect.Parameter(
+        item.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None if item.many else inspect.Parameter.empty,
+        annotation=Annotated[kind, typer.Argument(metavar=item.metavar, help=item.help, show_default=False)],
+    )
 
 
 def _parameter(option: Option) -> inspect.Parameter:

@@ -207,19 +207,21 @@ def _saw_something(result: Result) -> bool:
 
 
 def _console_text(run: Run, world: World) -> str:
-    stream = world.stdout
-    terminal = stream.isatty()
-    colour = terminal and "NO_COLOR" not in world.environment and world.environment.get("TERM") != "dumb"
-    text: str = report_module("console").render_console(run, width=_width(terminal, world), colour=colour)
+    text: str = report_module("console").render_console(run, width=columns(world), colour=coloured(world))
     return text
 
 
-def _width(terminal: bool, world: World) -> int:
+def coloured(world: World) -> bool:
+    """Whether standard output is a terminal that takes colours, and the user has not refused them."""
+    return world.stdout.isatty() and "NO_COLOR" not in world.environment and world.environment.get("TERM") != "dumb"
+
+
+def columns(world: World) -> int:
     """Columns to write for: the terminal's, or 100 when redirected."""
     given = world.environment.get("COLUMNS", "")
     if given.isdigit() and int(given) > 0:
         return int(given)
-    if not terminal:
+    if not world.stdout.isatty():
         return 100
     try:
         return os.get_terminal_size(world.stdout.fileno()).columns or 80
