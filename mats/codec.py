@@ -18,7 +18,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 from mats.model import SCHEMA_VERSION, Run
 
@@ -29,6 +29,10 @@ _LINE = 120
 """A list or object that fits on a line of this length stays on one line, so that a table's row is a line."""
 
 _LONG = ("rows", "samples")
+
+_HEAD = 4096
+_LOOKED_AT = 64 << 20
+"""Characters in which a run shows what it is."""
 
 _NAMES = {
     dict: "an object",
@@ -51,6 +55,15 @@ def run_to_json(run: Run) -> str:
     cell that is NaN or infinite, since JSON knows no such number and a measurement is either finite or absent.
     """
     return _laid_out(to_data(run), "") + "\n"
+
+
+def looks_like_run(stream: TextIO) -> bool:
+    """Whether a text is meant to be a saved run, also one that is cut off, damaged, or laid out anew by others."""
+    head = stream.read(_HEAD)
+    if not head.lstrip("\ufeff \t\r\n").startswith("{"):
+        return False
+    text = head + stream.read(_LOOKED_AT)
+    return all(f'"{name}"' in text for name in ("schema_version", "tool"))
 
 
 def run_from_json(text: str) -> Run:

@@ -1,7 +1,8 @@
 """The working side of the runner: one thread that opens targets in turn, runs their probes and closes them.
 
-A device is opened, used and closed in one thread, since a CUDA context belongs to the thread that made it current.
-Nothing that a probe or a device raises leaves this thread: it ends as a result with its reason.
+A device is opened, used and closed in one thread, since a CUDA context belongs to the thread that made it current; a
+source of passive state likewise. Nothing that a probe or a door raises leaves this thread: it ends as a result with its
+reason.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from mats.device import Device, DeviceError, DeviceLost, HeldBy
 from mats.model import Result, TargetInfo
 from mats.probe import UsageError
 from mats.slot import Clock, Recorded, Slot, Stop, Task, Terms, describe, not_opened, recorded_result, resumed_result
+from mats.source import NothingThere, Source, SourceError
 from mats.target import Target
+
+Door = Device | Source
+"""What a target is worked on through: a device by the probes that load it, a source by those that only read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
+    """``info`` stands in for a target that could not be opened where ``usable`` is false."""
+
     target: Target
     info: TargetInfo
+    usable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,13 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class Finished:
     result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A probe that was begun, was not asked for by name, and found nothing that it could tell about."""
+
+    slot: Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class Done:
 THREAD = "mats lane"
 """How the threads of lanes are called."""
 
-Message = Opened | Started | Finished | Note | Crash | Done
+Message = Opened | Started | Finished | Skipped | Note | Crash | Done
 
 
 @dataclass(slots=True, eq=False)
@@ -68,14 +84,18 @@ class Lane:
     terms: Terms
     stop: Stop
     clock: Clock
-    open_device: Callable[[Target], Device]
+    open_door: Callable[[Target], Door]
     claim: Callable[[TargetInfo], str]
     """Gives the name under which a device is already tested in this run, or nothing: then it is this one's."""
     post: Callable[[Message], None]
+    passive: bool = False
+    """Its probes only read: nothing is lost when they are not waited for."""
+    deadline: float | None = None
+    """Of all its probes together, on the clock; None: each has its own."""
     slot: Slot | None = None
-    device: Device | None = None
+    door: Door | None = None
     step: tuple[str, float] | None = None
-    """What is done to the device between probes, "opening" or "closing", and since when on the clock."""
+    """What is done to the door between probes, "opening" or "closing", and since when on the clock."""
     abandoned: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while something is said or the lane is abandoned: what it was doing is told by exactly one side."""
@@ -103,7 +123,7 @@ class Lane:
         """Post unless abandoned: then the supervisor has already written what this lane was doing."""
         with self.lock:
             if not self.abandoned:
-                self.slot = None if isinstance(message, Finished) else self.slot
+                self.slot = None if isinstance(message, Finished | Skipped) else self.slot
                 self.post(message)
 
     def _on(self, target: Target) -> None:
@@ -125,20 +145,21 @@ class Lane:
 
     def _wanted(self, task: Task, info: TargetInfo) -> bool:
         """Whether to run a task; of a saved run only what it holds, unless it was asked for by name."""
-        if isinstance(self.device, Recorded) and not task.asked:
-            return self.device.recorded(task.probe.name) is not None
+        if isinstance(self.door, Recorded) and not task.asked:
+            return self.door.recorded(task.probe.name) is not None
         return applies(task, info)
 
     def _open(self, target: Target) -> TargetInfo | None:
-        """Open the device and describe it, or end every probe that was to run on it with the reason."""
+        """Open the door and describe it, or end every probe that was to run on it with the reason."""
+        nothing = False
         try:
             if not self.stop.reason:
                 self.step = ("opening", self.clock.monotonic())
-                self.device = self.open_device(target)
-                return dataclasses.replace(self.device.describe(), name=target.name)
+                self.door = self.open_door(target)
+                return dataclasses.replace(self.door.describe(), name=target.name)
             why, error = f"not run: {self.stop.reason}", False
         except DeviceError as caught:
-            why, error = describe(caught), False
+            why, error, nothing = describe(caught), False, isinstance(caught, NothingThere)
         except BaseException as caught:
             if not isinstance(caught, UsageError):
                 self._say(Crash(f"opening {target.name}", traceback.format_exc()))
@@ -147,31 +168,49 @@ class Lane:
             self.step = None
         self._close()
         info = not_opened(target, why)
-        self._say(Opened(target, info))
-        for task in self.tasks:
-            if applies(task, info):
-                slot = Slot(target, info, task, self.terms, self.stop, self.clock)
-                self._say(Finished(slot.ended(why, error)))
+        missed = [task for task in self.tasks if applies(task, info)]
+        if nothing:
+            self._pass_over([task for task in missed if not task.asked], why)
+            missed = [task for task in missed if task.asked]
+            if not missed:
+                return None
+        self._say(Opened(target, info, usable=False))
+        for task in missed:
+            self._say(Finished(self._slot(target, info, task).ended(why, error)))
         return None
 
+    def _pass_over(self, tasks: Sequence[Task], why: str) -> None:
+        """Note that probes nobody asked for by name found nothing they could tell about."""
+        if tasks:
+            self._say(Note(f"{', '.join(task.probe.name for task in tasks)} was not run: {why}"))
+
+    def _slot(self, target: Target, info: TargetInfo, task: Task) -> Slot:
+        return Slot(target, info, task, self.terms, self.stop, self.clock, self.deadline)
+
     def _close(self) -> None:
-        device, self.device = self.device, None
-        if device is None:
+        door, self.door = self.door, None
+        if door is None:
             return
         self.step = ("closing", self.clock.monotonic())
         try:
-            device.close()
+            door.close()
         except BaseException as error:
-            self._say(Note(f"closing the device failed: {describe(error)}"))
+            self._say(Note(f"closing {'the source' if self.passive else 'the device'} failed: {describe(error)}"))
         finally:
             self.step = None
 
     def _task(self, target: Target, info: TargetInfo, task: Task) -> None:
-        slot = self.slot = Slot(target, info, task, self.terms, self.stop, self.clock)
+        slot = self.slot = self._slot(target, info, task)
         self._say(Started(slot))
         try:
             slot.resumed = resumed_result(task, target, info)
             result = self._result(slot)
+        except SourceError as error:
+            if isinstance(error, NothingThere) and not task.asked:
+                self._pass_over([task], describe(error))
+                self._say(Skipped(slot))
+                return
+            result = slot.ended(describe(error))
         except DeviceError as error:
             if isinstance(error, DeviceLost):
                 self._close()
@@ -185,20 +224,20 @@ class Lane:
 
     def _result(self, slot: Slot) -> Result:
         """What comes of a probe. Raises what the probe and the device raise."""
-        probe, device = slot.task.probe, self.device
+        probe, door = slot.task.probe, self.door
         if self.stop.reason:
             return slot.ended(f"not run: {self.stop.reason}")
-        if device is None:  # lost in an earlier probe
-            device = self.device = self.open_device(slot.target)
-        if isinstance(device, Recorded):
-            return recorded_result(slot, device.recorded(probe.name))
+        if door is None:  # lost in an earlier probe
+            door = self.door = self.open_door(slot.target)
+        if isinstance(door, Recorded):
+            return recorded_result(slot, door.recorded(probe.name))
         if slot.info.kind not in probe.kinds:
             return slot.ended(f"{probe.name} works on {', '.join(probe.kinds)}, not on {slot.info.kind}")
-        if probe.exclusive:
-            refusal = self._refusal(device, slot)
+        if probe.exclusive and not probe.passive:
+            refusal = self._refusal(cast(Device, door), slot)
             if refusal:
                 return slot.ended(refusal)
-        observation = probe.measure(device, slot)
+        observation = probe.measure(door, slot)
         if slot.told and not observation.partial:
             observation = dataclasses.replace(observation, partial=slot.told)
         return slot.result(observation)

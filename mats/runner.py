@@ -1,22 +1,23 @@
 """Runs probes on targets and keeps one record of it: a failing probe never takes the run down.
 
 The caller's thread supervises: it alone holds the record, saves it and speaks to the listener. Each lane works in a
-thread of its own; different cuda devices run at the same moment, everything else in turn, since tests of one memory
-would disturb each other's figures.
+thread of its own. First the passive probes look at the machine, before anything loads it; then different cuda devices
+run at the same moment and everything else in turn, since tests of one memory would disturb each other's figures.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mats.device import Device
-from mats.lane import Crash, Done, Finished, Lane, Message, Note, Opened, Started, applies
+from mats.lane import Crash, Done, Door, Finished, Lane, Message, Note, Opened, Skipped, Started, applies
 from mats.model import SCHEMA_VERSION, HostInfo, Quantity, Result, Run, TargetInfo, Unit
 from mats.slot import Clock, Slot, Stop, Task, Terms, not_opened
+from mats.source import Source, SourceError
 from mats.target import Target
 
 TICK = 0.05
@@ -29,11 +30,13 @@ GRACE = 15.0
 """Seconds a probe has to end after it was told that its time is over, before it is given up."""
 CLOSE_LIMIT = 5.0
 """Seconds the closing of a device that was given up may take."""
+CLOSING_SHARE, CLOSING_MOST = 0.1, 1.0
+"""What a source is not given of the time limit, as a share and in seconds: to judge and to write what it saw."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be run: each task on each target."""
+    """What is to be run: each passive task on each source, each other task on each target."""
 
     targets: tuple[Target, ...]
     tasks: tuple[Task, ...]
@@ -43,6 +46,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     tool: str = "mats"
     grace: float = GRACE
+    sources: tuple[Target, ...] = ()
 
 
 class Listener(Protocol):
@@ -51,6 +55,7 @@ class Listener(Protocol):
     def started(self, target: str, probe: str) -> None: ...
     def progressed(self, target: str, probe: str, done: float, total: float, text: str) -> None: ...
     def finished(self, result: Result) -> None: ...
+    def skipped(self, target: str, probe: str) -> None: ...
     def stopping(self, reason: str, killed: bool) -> None: ...
     def noted(self, text: str) -> None: ...
     def crashed(self, where: str, details: str) -> None: ...
@@ -58,9 +63,13 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a run needs of the world. ``save`` may raise OSError; the run goes on and says so."""
+    """What a run needs of the world. ``save`` may raise OSError; the run goes on and says so.
+
+    ``open_source`` is also given the seconds that are left for all that is asked of the source, or None.
+    """
 
     open_device: Callable[[Target], Device]
+    open_source: Callable[[Target, float | None], Source]
     clock: Clock
     host: HostInfo
     listener: Listener
@@ -72,15 +81,44 @@ def run(plan: Plan, outside: Outside, stop: Stop | None = None) -> Run:
     stop = stop or Stop()
     messages: queue.Queue[Message] = queue.Queue()
     book = _Book(plan, outside, stop)
-    for phase in phases(plan.targets):
-        lanes = [
-            Lane(targets, plan.tasks, plan.terms, stop, outside.clock, outside.open_device, book.claim, messages.put)
-            for targets in phase
-        ]
+    for lanes in (_passive(plan, outside, stop, messages), *_active(plan, outside, stop, messages, book)):
         for lane in lanes:
             lane.start()
         _supervise(lanes, messages, book, plan, stop)
     return book.close()
+
+
+def _passive(plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message]) -> list[Lane]:
+    """The lane of the passive probes, with one time limit for all of them; none where there is none to run."""
+    tasks = [task for task in plan.tasks if task.probe.passive]
+    if not (tasks and plan.sources):
+        return []
+    timeout, clock = plan.terms.timeout, outside.clock
+    deadline = None if timeout is None else clock.monotonic() + timeout
+
+    def open_source(target: Target) -> Door:
+        if timeout is None or deadline is None:
+            return outside.open_source(target, None)
+        left = deadline - clock.monotonic() - min(timeout * CLOSING_SHARE, CLOSING_MOST)
+        if left <= 0:
+            raise SourceError(plan.terms.over)
+        return outside.open_source(target, left)
+
+    lane = Lane(plan.sources, tasks, plan.terms, stop, clock, open_source, lambda _info: "", messages.put)
+    lane.passive, lane.deadline = True, deadline
+    return [lane]
+
+
+def _active(
+    plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message], book: _Book
+) -> Iterator[list[Lane]]:
+    """The lanes of the probes that work on devices, phase by phase."""
+    tasks = [task for task in plan.tasks if not task.probe.passive]
+    for phase in phases(plan.targets) if tasks else ():
+        yield [
+            Lane(targets, tasks, plan.terms, stop, outside.clock, outside.open_device, book.claim, messages.put)
+            for targets in phase
+        ]
 
 
 def phases(targets: Iterable[Target]) -> tuple[tuple[tuple[Target, ...], ...], ...]:
@@ -118,6 +156,8 @@ def _given_up(lane: Lane, book: _Book, plan: Plan, stop: Stop) -> str:
     if stop.killed:
         return f"{stop.reason}, then ended at once"
     slot, step, timeout, now = lane.slot, lane.step, plan.terms.timeout, book.clock.monotonic()
+    if lane.passive:
+        return stop.reason or (plan.terms.over if lane.deadline is not None and now >= lane.deadline else "")
     if timeout is None:
         return ""
     if slot is not None and slot.deadline is not None and now >= slot.deadline + plan.grace:
@@ -131,23 +171,23 @@ def _abandon(lane: Lane, messages: queue.Queue[Message], book: _Book, why: str) 
     """Write what a lane was doing, close its device from outside, and go on without it."""
     lane.abandon()
     _drain(messages, book)
-    slot, device = lane.slot, lane.device
+    slot, door = lane.slot, lane.door
     if slot is not None:
         book.finish(slot.ended(why))
     book.missing(lane, f"not run: {why}")
-    if device is None:
+    if door is None:
         return
-    closer = threading.Thread(target=_close, args=(device,), name="mats closing", daemon=True)
+    closer = threading.Thread(target=_close, args=(door,), name="mats closing", daemon=True)
     closer.start()
-    closer.join(CLOSE_LIMIT)
-    if closer.is_alive():
+    closer.join(CLOSE_LIMIT if not lane.passive else CLOSING_MOST)
+    if closer.is_alive() and not lane.passive:
         names = ", ".join(target.name for target in lane.targets)
         book.note(f"{names}: the device did not answer while closing; its memory is freed when this process ends")
 
 
-def _close(device: Device) -> None:
+def _close(door: Door) -> None:
     try:
-        device.close()
+        door.close()
     except Exception:  # the probe still works on it: whatever it says, the process is about to end
         return
 
@@ -208,12 +248,15 @@ class _Book:
     def take(self, message: Message) -> None:
         listener = self.outside.listener
         match message:
-            case Opened(target, info):
-                self.infos[target.name] = info
+            case Opened(target, info, usable):
+                if usable or target.name not in self.infos:  # a source may have told of it already
+                    self.infos[target.name] = info
             case Started(slot):
                 listener.started(slot.target.name, slot.task.probe.name)
             case Finished(result):
                 self.finish(result)
+            case Skipped(slot):
+                self.skip(slot.target.name, slot.task.probe.name)
             case Note(text):
                 self.note(text)
             case Crash(where, details):
@@ -226,11 +269,21 @@ class _Book:
 
     def finish(self, result: Result) -> None:
         self.results[result.target, result.probe] = result
-        self.running = tuple(
-            slot for slot in self.running if (slot.target.name, slot.task.probe.name) != (result.target, result.probe)
-        )
+        self._ended(result.target, result.probe)
         self.outside.listener.finished(result)
         self.write("not finished")
+
+    def skip(self, target: str, probe: str) -> None:
+        """Forget a probe that found nothing to tell about, and its target where nothing else told of it."""
+        self._ended(target, probe)
+        if all(name != target for name, _probe in self.results):
+            self.infos.pop(target, None)
+        self.outside.listener.skipped(target, probe)
+
+    def _ended(self, target: str, probe: str) -> None:
+        self.running = tuple(
+            slot for slot in self.running if (slot.target.name, slot.task.probe.name) != (target, probe)
+        )
 
     def look(self, working: Sequence[Lane]) -> None:
         """See how far the probes are, and save what they kept when enough time has gone by."""
@@ -280,7 +333,7 @@ class _Book:
         for slot in self.running:
             if slot.latest is not None:
                 results[slot.target.name, slot.task.probe.name] = slot.ended("not finished: saved while it ran")
-        targets = [target.name for target in self.plan.targets]
+        targets = list(dict.fromkeys(target.name for target in (*self.plan.sources, *self.plan.targets)))
         probes = [task.probe.name for task in self.plan.tasks]
         ordered = sorted(
             results.values(), key=lambda result: (targets.index(result.target), probes.index(result.probe))

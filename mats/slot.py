@@ -48,12 +48,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for every probe of a run. ``timeout``: seconds a probe may take, or None."""
+    """What holds for every probe of a run.
+
+    ``timeout``: seconds a probe may take, and all passive ones of the run together; or None.
+    """
 
     overrides: tuple[Override, ...] = ()
     timeout: float | None = None
     force: bool = False
     seed: int = 0
+
+    @property
+    def over(self) -> str:
+        """What is said when the time is up."""
+        return f"the time limit of {self.timeout:g} s was reached"
 
 
 @runtime_checkable
@@ -83,13 +91,25 @@ class Slot:
     Written by the lane, read by the supervisor: each attribute is replaced as a whole.
     """
 
-    def __init__(self, target: Target, info: TargetInfo, task: Task, terms: Terms, stop: Stop, clock: Clock) -> None:
+    def __init__(
+        self,
+        target: Target,
+        info: TargetInfo,
+        task: Task,
+        terms: Terms,
+        stop: Stop,
+        clock: Clock,
+        deadline: float | None = None,
+    ) -> None:
+        """``deadline``: on the clock, where it is not the probe's own time limit from now."""
         self.target = target
         self.info = info
         self.task = task
         self.started = clock.now().isoformat(timespec="milliseconds")
         self.begun = clock.monotonic()
-        self.deadline = None if terms.timeout is None else self.begun + terms.timeout
+        self.deadline = deadline
+        if deadline is None and terms.timeout is not None:
+            self.deadline = self.begun + terms.timeout
         self.resumed: Result | None = None
         self.latest: Observation | None = None
         self.state: tuple[float, float, str] | None = None
@@ -113,7 +133,7 @@ class Slot:
         if self._stop.reason:
             self.told = self._stop.reason
         elif self.deadline is not None and self._clock.monotonic() >= self.deadline:
-            self.told = f"the time limit of {self._terms.timeout:g} s was reached"
+            self.told = self._terms.over
         return self.told
 
     def progress(self, done: float, total: float, text: str) -> None:
@@ -164,7 +184,7 @@ def describe(error: BaseException) -> str:
 def not_opened(target: Target, why: str) -> TargetInfo:
     """A stand-in for a target that could not be opened, so that reports show it with its reason."""
     absent = Absent(AbsenceKind.NOT_FOUND, why)
-    kind = "replay" if target.kind == "file" else target.kind
+    kind = "replay" if target.kind == "file" and not target.paths else target.kind
     return TargetInfo(
         name=target.name,
         kind=kind,
@@ -196,9 +216,25 @@ def resumed_result(task: Task, target: Target, info: TargetInfo) -> Result | Non
         if option.kind is not OptionKind.RUN_IN or run is None:
             continue
         assert isinstance(run, Run)
+        if task.probe.passive:
+            return _earlier_look(option.name, run, task.probe.name, target.name)
         same = {other.name for other in run.targets if info.uuid and other.uuid == info.uuid} or {target.name}
         for result in run.results:
             if result.probe == task.probe.name and result.target in same:
                 return result
         raise UsageError(f"--{option.name}: the saved run holds no result of {task.probe.name} for {target.name}")
     return None
+
+
+def _earlier_look(option: str, run: Run, probe: str, target: str) -> Result:
+    """What a passive probe saw of the machine then, under whatever name. Raises UsageError when it is not one thing."""
+    found = [result for result in run.results if result.probe == probe]
+    named = [result for result in found if result.target == target] or found
+    if not named:
+        raise UsageError(f"--{option}: the saved run holds no result of {probe}")
+    if len(named) > 1:
+        names = ", ".join(result.target for result in named)
+        raise UsageError(f"--{option}: the saved run holds several results of {probe} ({names}), none of {target}")
+    if named[0].observation == Observation():
+        raise UsageError(f"--{option}: {probe} saw nothing in the saved run: {named[0].reason or 'no reason is saved'}")
+    return named[0]

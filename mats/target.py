@@ -6,14 +6,19 @@ Parsing opens nothing: whether the device, the plan or the file exists is said b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from mats.probe import UsageError
 
 KINDS = ("cuda", "host", "sim", "file")
 ALL = "all"
-FORMS = "cuda:0, cuda:all, host, sim:PLAN or file:RUN.json"
+FORMS = "cuda:0, cuda:all, host, sim:PLAN or file:PATH"
+NAMED_FILES = 3
+"""How many files a target is named by."""
+LONG = 40
+"""Characters of a path from which on only its last part names a target."""
 
 _INDEX = r"[0-9]{1,4}"
 _UUID = r"(?:GPU|MIG)-[0-9A-Za-z./-]{4,}"
@@ -88,6 +93,20 @@ def parse_gpu_ids(texts: Iterable[str]) -> tuple[Target, ...]:
     """The cuda targets of ``--gpu-id`` values: indices, UUIDs or PCI addresses. Raises UsageError."""
     arguments = (part.strip() for text in texts for part in text.split(","))
     return tuple(dict.fromkeys(_cuda(argument.removeprefix("cuda:")) for argument in arguments))
+
+
+def gpus_together(targets: Iterable[Target]) -> Target:
+    """The source that several cuda targets name together; the host stands for all GPUs of the machine."""
+    arguments = dict.fromkeys(target.argument for target in targets)
+    everything = not arguments or any(argument in ("", ALL) for argument in arguments)
+    return Target("cuda", ALL if everything else ",".join(arguments))
+
+
+def evidence(paths: Sequence[str], shown: Sequence[str] = ()) -> Target:
+    """Saved evidence of one machine. ``shown``: the paths as the user wrote them."""
+    names = [name if len(name) < LONG and len(paths) == 1 else PurePath(name).name or name for name in shown or paths]
+    more = [f"+{len(names) - NAMED_FILES}"] if len(names) > NAMED_FILES else []
+    return Target("file", ",".join(names[:NAMED_FILES] + more), tuple(paths))
 
 
 def _cuda(argument: str) -> Target:

@@ -8,7 +8,7 @@ import typer
 
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
-from mats.cli.options import COMMON, JUDGING, OUTPUTS, Argument, Values, command
+from mats.cli.options import COMMON, JUDGING, MORE_FILES, OUTPUTS, Argument, Values, command, evidence_option
 from mats.cli.world import World
 from mats.probe import Option, Probe
 
@@ -49,7 +49,7 @@ def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...]
 
     for probe in probes.values():
         _add_probe(app, world, probe, argv, probe.name == invoked)
-    _add_helpers(app, world, argv, invoked)
+    _add_helpers(app, world, argv, invoked, evidence_option(probes.values()))
     return app
 
 
@@ -62,11 +62,12 @@ def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ..
     own = {option.name for option in probe.options}
     options = (*probe.options, *(option for option in COMMON if option.name not in own))
     page = f"mats explain {probe.name} tells the method, what it cannot see, the limits and their sources."
-    function = command(act, options if invoked else ())
+    arguments = (MORE_FILES,) if evidence_option((probe,)) else ()
+    function = command(act, options, arguments) if invoked else command(act, ())
     app.command(probe.name, help=f"{probe.question}\n\n{page}", short_help=probe.question)(function)
 
 
-def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked: str) -> None:
+def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked: str, evidence: Option | None) -> None:
     def act_all(values: Values) -> int:
         from mats.cli.measure import measure_all
 
@@ -96,8 +97,9 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
     saved = (Argument("run", "RUN.json", "A saved run, or the folder of one."),)
     topic = (Argument("topic", "TOPIC", "A probe, the code of a limit, a fault, or sim."),)
     views = tuple(option for option in OUTPUTS if option.name != "quiet")
+    of_all, files = (COMMON, ()) if evidence is None else ((evidence, *COMMON), (MORE_FILES,))
     helpers: tuple[Helper, ...] = (
-        ("all", act_all, COMMON, (), "Run every probe that applies, into one report."),
+        ("all", act_all, of_all, files, "Run every probe that applies, into one report."),
         ("explain", act_explain, (), topic, "Tell about a probe, a limit, a fault, or the simulator."),
         ("judge", act_judge, (*OUTPUTS, *JUDGING), saved, "Judge a saved run again, by other limits."),
         ("report", act_report, views, saved, "Write reports of a saved run."),

@@ -1,34 +1,76 @@
-"""Which targets a command works on, and what is said about the choice."""
+"""Which targets a command works on, what its passive probes look at, and what is said about the choice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from mats.cli.options import Values
+from mats.cli.options import Values, evidence_files, evidence_option
+from mats.cli.outputs import RUN_FILE, load_run
 from mats.cli.world import World
+from mats.codec import looks_like_run
 from mats.device import Device, DeviceError
-from mats.probe import UsageError
-from mats.target import Target, parse_gpu_ids, parse_targets
+from mats.model import Run
+from mats.probe import Probe, UsageError
+from mats.source import NothingThere
+from mats.target import ALL, Target, evidence, gpus_together, parse_gpu_ids, parse_targets
+
+ALL_GPUS = Target("cuda", ALL)
+PRESENCE_LIMIT = 5.0
+"""Seconds that may be spent to learn whether there is a GPU at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Targets to open; ``note`` says why these, when the user named none."""
+    """Devices to work on and sources to look at; ``note`` says why these, when the user named none."""
 
     targets: tuple[Target, ...]
+    sources: tuple[Target, ...]
     note: str
     open_device: Callable[[Target], Device]
 
 
-def choose(values: Values, world: World) -> Choice:
-    """The targets named by ``--target`` and ``--gpu-id``; else all GPUs; else the host. Raises UsageError."""
-    named, gpus = values.get("target") or [], values.get("gpu-id") or []
+def choose(values: Values, world: World, probes: Sequence[Probe], asked: bool) -> Choice:
+    """What was named by ``--target``, ``--gpu-id`` or files; else all GPUs; else the host. Raises UsageError.
+
+    ``probes``: those that are to be run; ``asked``: by name, so that each gets a target even if it does not fit.
+    """
+    named, gpus, files = values.get("target") or [], values.get("gpu-id") or [], evidence_files(values, probes)
     if named and gpus:
         raise UsageError("give --target or --gpu-id, not both")
-    if not named and not gpus:
-        return _found(world)
-    targets = parse_gpu_ids(gpus) if gpus else parse_targets(named)
+    if files and (named or gpus):
+        raise UsageError(f"give files or --{'target' if named else 'gpu-id'}, not both: files are what is looked at")
+    active = [probe for probe in probes if not probe.passive]
+    passive = [probe for probe in probes if probe.passive]
+    if files:
+        targets = _from_files(files, values, world, probes)
+    elif named or gpus:
+        targets = _with_evidence(parse_gpu_ids(gpus) if gpus else parse_targets(named), world)
+    else:
+        sources = (ALL_GPUS,) if passive else ()
+        return dataclasses.replace(_found(world), sources=sources) if active else Choice((), sources, "", _no_device)
+    devices, opener = _devices(targets, world) if active else ((), _no_device)
+    return Choice(
+        _of_runs([target for target in devices if asked or not target.paths], active, world, asked),
+        _of_runs(_sources(targets), passive, world, asked) if passive else (),
+        "",
+        opener,
+    )
+
+
+def _sources(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """What passive probes look at: all named GPUs as one machine, the rest one by one."""
+    found: dict[Target, None] = {}
+    gpus = [target for target in targets if target.kind in ("cuda", "host")]
+    for target in targets:
+        found.setdefault(gpus_together(gpus) if target in gpus else target)
+    return tuple(found)
+
+
+def _devices(targets: Iterable[Target], world: World) -> tuple[tuple[Target, ...], Callable[[Target], Device]]:
+    """The devices that are named, groups taken apart, and how they are opened."""
     expanded: dict[Target, None] = {}
     opener = world.open_device
     for target in targets:
@@ -41,16 +83,92 @@ def choose(values: Values, world: World) -> Choice:
             # Kept as it was named: it shows in the run as what could not be measured, with the reason.
             expanded.setdefault(target)
             opener = _refusing(target, str(error), opener)
-    return Choice(tuple(expanded), "", opener)
+    return tuple(expanded), opener
+
+
+def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequence[Probe]) -> tuple[Target, ...]:
+    """The targets of ``--from`` and what follows it: saved runs, or all files as the evidence of one machine."""
+    option = evidence_option(probes)
+    flag = f"--{option.name}" if option else "files"
+    for name in files:
+        if not world.path(name).exists():
+            hint = "" if option and values.get(option.name) else f", and no file for {flag} has this name"
+            raise UsageError(f"{name} cannot be read: there is no such file or folder{hint}")
+    targets = _with_evidence(tuple(Target("file", name) for name in dict.fromkeys(files)), world)
+    runs = [target for target in targets if not target.paths]
+    if runs and len(runs) < len(targets):
+        raise UsageError(
+            f"{runs[0].argument} is a saved run of mats and the other files are not: give one or the other"
+        )
+    return targets
+
+
+def _with_evidence(targets: Sequence[Target], world: World) -> tuple[Target, ...]:
+    """The targets with all files that are no saved runs as one, the evidence of one machine. Raises UsageError."""
+    files = [
+        target.argument for target in targets if target.kind == "file" and not _is_run(world.path(target.argument))
+    ]
+    together = evidence([str(world.path(name)) for name in files], files) if files else None
+    found: dict[Target, None] = {}
+    for target in targets:
+        found.setdefault(together if together and target.kind == "file" and target.argument in files else target)
+    return tuple(found)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a file or folder is a saved run, also a damaged one; what cannot be read is left to who reads it."""
+    file = path / RUN_FILE if path.is_dir() else path
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return looks_like_run(stream)
+    except OSError:
+        return not path.is_dir()
+
+
+def _of_runs(targets: Iterable[Target], probes: Sequence[Probe], world: World, asked: bool) -> tuple[Target, ...]:
+    """The targets with each saved run of several taken apart into those that hold a result of these probes."""
+    found: dict[Target, None] = {}
+    for target in targets:
+        if target.kind != "file" or target.paths:
+            found.setdefault(target)
+        else:
+            found.update(dict.fromkeys(_parts(target, load_run(target.argument, world), probes, asked)))
+    return tuple(found)
+
+
+def _parts(target: Target, run: Run, probes: Sequence[Probe], asked: bool) -> list[Target]:
+    names = {probe.name for probe in probes}
+    told = {result.target for result in run.results if result.probe in names}
+    parts = [info.name for info in run.targets if info.name in told] or [info.name for info in run.targets[:asked]]
+    return [target if len(run.targets) == 1 else dataclasses.replace(target, part=name) for name in parts]
 
 
 def _found(world: World) -> Choice:
+    """All GPUs; the host where there is none. One that is there and cannot be used is not replaced by the host."""
     try:
-        return Choice(_gpus(world), "", world.open_device)
+        return Choice(_gpus(world), (), "", world.open_device)
     except DeviceError as error:
         reason = str(error).strip().rstrip(".")
+    if _gpu_is_there(world):
+        note = f"A GPU is there and cannot be used: {reason}. --target host tests the memory of the machine itself."
+        return Choice((ALL_GPUS,), (), note, _refusing(ALL_GPUS, reason, world.open_device))
     note = f"No GPU can be tested: {reason}. This is the memory of the machine itself (host)."
-    return Choice((Target("host"),), note, world.open_device)
+    return Choice((Target("host"),), (), note, world.open_device)
+
+
+def _gpu_is_there(world: World) -> bool:
+    """Whether the machine has an NVIDIA GPU, whatever state it is in."""
+    try:
+        source = world.open_source(ALL_GPUS, PRESENCE_LIMIT)
+        try:
+            source.describe()
+        finally:
+            source.close()
+    except (NothingThere, UsageError):
+        return False
+    except DeviceError:  # it is the driver that does not answer
+        return True
+    return True
 
 
 def _gpus(world: World) -> tuple[Target, ...]:
@@ -67,3 +185,7 @@ def _refusing(group: Target, reason: str, opener: Callable[[Target], Device]) ->
         return opener(target)
 
     return open_device
+
+
+def _no_device(target: Target) -> Device:
+    raise AssertionError(f"{target.name}: no probe was to work on a device")

@@ -11,7 +11,17 @@ from types import FrameType
 from mats import __version__, registry
 from mats.cli.choose import choose
 from mats.cli.exits import ExitCode, exit_code, unmeasured
-from mats.cli.options import COMMON, Values, fail_on, probe_values, quick_values, read_value, texts
+from mats.cli.options import (
+    COMMON,
+    Values,
+    evidence_files,
+    evidence_option,
+    fail_on,
+    probe_values,
+    quick_values,
+    read_value,
+    texts,
+)
 from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, table_files
 from mats.cli.progress import Watcher, meter
 from mats.cli.world import World, forget_lost_terminal, host_info
@@ -32,31 +42,36 @@ def measure_one(probe: Probe, given: Values, world: World, command: tuple[str, .
     for option in probe.options:
         if option.kind is OptionKind.RUN_IN and values[option.name] is not None:
             values[option.name] = load_run(str(values[option.name]), world)
-    return _measure((Task(probe, values),), given, world, wanted, command)
+    return _measure((Task(probe, values),), given, world, wanted, command, asked=True)
 
 
 def measure_all(given: Values, world: World, command: tuple[str, ...]) -> int:
-    """Run every probe that applies, passive ones first, into a folder of its own."""
+    """Run every probe that applies, passive ones first, into a folder of its own; of files those that read them."""
     required = texts(given.get("require"))
-    tasks = tuple(Task(probe, quick_values(probe), name in required) for name, probe in world.probes().items())
+    probes = list(world.probes().values())
+    if evidence_files(given, probes):
+        probes = [probe for probe in probes if evidence_option((probe,))]
+    tasks = tuple(Task(probe, quick_values(probe), probe.name in required) for probe in probes)
     host = host_info(world.root).name
     wanted = outputs(given, world, run_folder(world, host))
-    return _measure(tasks, given, world, wanted, command)
+    return _measure(tasks, given, world, wanted, command, asked=False)
 
 
-def _measure(tasks: tuple[Task, ...], given: Values, world: World, wanted: Outputs, command: tuple[str, ...]) -> int:
+def _measure(
+    tasks: tuple[Task, ...], given: Values, world: World, wanted: Outputs, command: tuple[str, ...], asked: bool
+) -> int:
     threshold = fail_on(given.get("fail-on"))
     terms, notes = _terms(given, world, wanted)
     required = _required(given, world)
-    choice = choose(given, world)
+    choice = choose(given, world, [task.probe for task in tasks], asked)
     wanted.check()
     if choice.note:
         (world.tell if wanted.json or wanted.quiet else world.say)(choice.note)
         notes = (choice.note, *notes)
-    plan = Plan(choice.targets, tasks, terms, required, command, notes, TOOL)
+    plan = Plan(choice.targets, tasks, terms, required, command, notes, TOOL, sources=choice.sources)
     shown = meter(world, json=wanted.json, quiet=wanted.quiet)
     watcher = Watcher(world, shown, wanted.folder)
-    outside = Outside(choice.open_device, world.clock, host_info(world.root), watcher, wanted.save)
+    outside = Outside(choice.open_device, world.open_source, world.clock, host_info(world.root), watcher, wanted.save)
     stop = Stop()
     try:
         with signals(stop):

@@ -6,7 +6,8 @@ Every value is read as text and converted here, so that each mistake gets one se
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import keyword
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ METAVARS = {
     OptionKind.SHARE: "SHARE",
     OptionKind.FILE_OUT: "FILE",
     OptionKind.RUN_IN: "RUN.json",
+    OptionKind.EVIDENCE: "FILE...",
 }
 READERS: Mapping[OptionKind, Callable[[str], object]] = {
     OptionKind.TEXT: str,
@@ -35,6 +37,7 @@ READERS: Mapping[OptionKind, Callable[[str], object]] = {
     OptionKind.SHARE: parse_share,
     OptionKind.FILE_OUT: str,
     OptionKind.RUN_IN: str,
+    OptionKind.EVIDENCE: lambda _text: None,  # what stands in them comes to the probe through its source
 }
 
 CHOICE = (
@@ -134,6 +137,22 @@ class Argument:
     """Any number of words, also none; the value is a list, or None."""
 
 
+MORE_FILES = Argument("files", "[FILE]...", "More files for --from.", many=True)
+
+
+def evidence_option(probes: Iterable[Probe]) -> Option | None:
+    """The option by which one of these probes takes saved evidence."""
+    options = (option for probe in probes for option in probe.options)
+    return next((option for option in options if option.kind is OptionKind.EVIDENCE), None)
+
+
+def evidence_files(given: Values, probes: Iterable[Probe]) -> tuple[str, ...]:
+    """The files that were named as evidence, as they were written."""
+    option = evidence_option(probes)
+    named = (given.get(option.name) or []) if option else []
+    return (*named, *(given.get(MORE_FILES.name) or ()))
+
+
 def command(
     act: Callable[[Values], int], options: tuple[Option, ...], arguments: tuple[Argument, ...] = ()
 ) -> Callable[..., None]:
@@ -152,7 +171,7 @@ def command(
 
 def identifier(name: str) -> str:
     """The name of an option as Python can use it."""
-    return name.replace("-", "_")
+    return name.replace("-", "_") + "_" * keyword.iskeyword(name)
 
 
 def default_text(option: Option) -> str:
@@ -190,7 +209,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind, default = bool, on
         details = typer.Option(declaration, help=option.help, show_default=False)
     else:
-        many = option.name in REPEATABLE
+        many = option.name in REPEATABLE or option.kind is OptionKind.EVIDENCE
         kind, default = (list[str] | None if many else str | None), None
         metavar = _OWN_METAVARS.get(option.name, METAVARS[option.kind])
         text = f"{option.help} [default: {shown}]" if shown else option.help

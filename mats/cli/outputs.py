@@ -23,6 +23,7 @@ from mats.saving import replace_file
 
 FOLDER_FILES = {"json": "run.json", "html": "report.html", "junit": "junit.xml", "prometheus": "metrics.prom"}
 """What ``--out`` writes, by the report's name."""
+RUN_FILE = FOLDER_FILES["json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Outputs:
     @property
     def run_file(self) -> Path | None:
         """The file that is saved while the run goes on."""
-        return self.folder / FOLDER_FILES["json"] if self.folder else None
+        return self.folder / RUN_FILE if self.folder else None
 
     def check(self) -> None:
         """Make the folder and see that every file can be written. Raises UsageError."""
@@ -147,7 +148,7 @@ def load_run(name: str, world: World) -> Run:
     """The saved run in a file, or in the folder of a run. Raises UsageError."""
     path = world.path(name)
     if path.is_dir():
-        path, name = path / FOLDER_FILES["json"], os.path.join(name, FOLDER_FILES["json"])
+        path, name = path / RUN_FILE, os.path.join(name, RUN_FILE)
     try:
         return run_from_json(path.read_text(encoding="utf-8"))
     except OSError as error:

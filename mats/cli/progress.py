@@ -160,6 +160,9 @@ class Watcher:
     def finished(self, result: Result) -> None:
         self._meter.end(result.target, result.probe)
 
+    def skipped(self, target: str, probe: str) -> None:
+        self._meter.end(target, probe)
+
     def stopping(self, reason: str, killed: bool) -> None:
         self._meter.line(
             "ending at once"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mats.registry import Fault
     from mats.report import Report
     from mats.slot import Clock
+    from mats.source import Source
     from mats.target import Target
 
 
@@ -47,6 +48,7 @@ class World:
     page: Callable[[Probe], str] = registry.page
     discover: Callable[[], tuple[TargetInfo, ...]] = registry.discover
     open_device: Callable[[Target], Device] = registry.open_device
+    open_source: Callable[[Target, float | None], Source] = registry.open_source
     clock: Clock = field(default_factory=WallClock)
     seed: Callable[[], int] = lambda: int.from_bytes(os.urandom(8)) >> 1
     root: Path = Path("/")

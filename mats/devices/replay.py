@@ -7,14 +7,22 @@ from pathlib import Path
 
 from mats.codec import SavedRunError, run_from_json
 from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState
+from mats.facts import MachineFacts
 from mats.model import Result, Run, TargetInfo
 from mats.probe import UsageError
 from mats.target import Target
 
+RUN_FILE = "run.json"
+"""The run in the folder of one."""
+
 
 def open_device(target: Target) -> ReplayDevice:
-    """The first target of the saved run at ``target.argument``. Raises UsageError when the file cannot be read."""
-    path = Path(target.argument)
+    """The target ``target.part`` of the saved run at ``target.argument``, or its only one.
+
+    Raises UsageError when the file cannot be read or holds no such target.
+    """
+    path = Path(target.argument).expanduser()
+    path = path / RUN_FILE if path.is_dir() else path
     try:
         run = run_from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -23,29 +31,45 @@ def open_device(target: Target) -> ReplayDevice:
         raise UsageError(f"{path}: {error}") from error
     if not run.targets:
         raise UsageError(f"{path} holds no target: it was saved before anything could be opened")
-    if len(run.targets) > 1:
-        names = ", ".join(info.name for info in run.targets)
-        raise UsageError(f"{path} holds several targets ({names}): `mats judge` and `mats report` take the whole run")
-    return ReplayDevice(run, target.name)
+    names = [info.name for info in run.targets]
+    if target.part and target.part not in names:
+        raise UsageError(f"{path} holds no target {target.part}, but {', '.join(names)}")
+    if not target.part and len(names) > 1:
+        raise UsageError(
+            f"{path} holds several targets ({', '.join(names)}): `mats judge` and `mats report` take the whole run"
+        )
+    return ReplayDevice(run, target.name, target.part)
+
+
+open_source = open_device
+"""What passive probes saw is answered in the same way."""
 
 
 class ReplayDevice:
-    """Implements :class:`mats.device.Device` and ``recorded``; every call that would touch memory is refused."""
+    """Implements :class:`mats.device.Device`, :class:`mats.source.Source` and ``recorded``.
 
-    def __init__(self, run: Run, name: str) -> None:
+    Every call that would touch memory or read anew is refused. ``part``: the name of the target then; else the first.
+    """
+
+    def __init__(self, run: Run, name: str, part: str = "") -> None:
         self._run = run
         self._name = name
+        self._part = part
+        self._info = next((info for info in run.targets if info.name == part), run.targets[0])
 
     def recorded(self, probe: str) -> Result | None:
         """What ``probe`` saw in the saved run, or None."""
         for result in self._run.results:
-            if result.probe == probe:
+            if result.probe == probe and self._part in ("", result.target):
                 return result
         return None
 
     def describe(self) -> TargetInfo:
-        info = self._run.targets[0]
-        return dataclasses.replace(info, name=self._name, kind="replay", origin_kind=info.origin_kind or info.kind)
+        origin = self._info.origin_kind or self._info.kind
+        return dataclasses.replace(self._info, name=self._name, kind="replay", origin_kind=origin)
+
+    def read(self, *, load: bool = False) -> MachineFacts:
+        raise self._refused("be read anew")
 
     def memory(self) -> MemoryState:
         raise self._refused("tell its memory")

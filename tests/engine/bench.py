@@ -10,12 +10,15 @@ from mats.model import Run, Verdict
 from mats.probe import Probe
 from mats.runner import Outside, Plan, run
 from mats.slot import Stop, Task, Terms
+from mats.source import Source
 from mats.target import Target
 
 from .fakes import (
     HOST,
     FakeDevice,
+    FakeSource,
     Listening,
+    RecordedDevice,
 )
 
 HOST_TARGET = Target("host")
@@ -28,6 +31,9 @@ class Bench:
         self.saved: list[Run] = []
         self.listener = Listening()
         self.devices: dict[str, FakeDevice | Exception] = {"host": FakeDevice()}
+        self.sources: dict[str, FakeSource | RecordedDevice | Exception] = {}
+        self.seconds: list[float | None] = []
+        """What the sources were given of the time limit."""
         self.stop = Stop()
         self.save: Callable[[Run], None] = self.saved.append
 
@@ -40,10 +46,13 @@ class Bench:
         grace: float = 5.0,
         asked: bool = True,
         options: dict[str, object] | None = None,
+        sources: Sequence[Target] = (),
     ) -> Run:
         tasks = tuple(Task(item, options or {}, asked) for item in probes)
-        plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace)
-        outside = Outside(self._open, WallClock(), HOST, self.listener, lambda saved: self.save(saved))
+        plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace, sources=tuple(sources))
+        outside = Outside(
+            self._open, self._open_source, WallClock(), HOST, self.listener, lambda saved: self.save(saved)
+        )
         return run(plan, outside, self.stop)
 
     def _open(self, target: Target) -> Device:
@@ -51,6 +60,13 @@ class Bench:
         if isinstance(device, Exception):
             raise device
         return device
+
+    def _open_source(self, target: Target, seconds: float | None) -> Source:
+        self.seconds.append(seconds)
+        source = self.sources[target.name]
+        if isinstance(source, Exception):
+            raise source
+        return source
 
     @property
     def device(self) -> FakeDevice:

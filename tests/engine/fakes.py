@@ -12,6 +12,7 @@ from pathlib import Path
 from mats.cli.world import World
 from mats.codec import run_to_json
 from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, MemoryState
+from mats.facts import MachineFacts
 from mats.model import (
     AbsenceKind,
     Absent,
@@ -31,6 +32,7 @@ from mats.model import (
 )
 from mats.probe import Context, Option, Probe, UsageError
 from mats.report import Report
+from mats.source import NothingThere
 from mats.target import Target
 
 ABSENT = Absent(AbsenceKind.NOT_SUPPORTED, "this device has no such counter")
@@ -132,10 +134,37 @@ class FakeDevice:
 
 
 @dataclass
+class FakeSource:
+    """A source that tells the facts it was made with; what is an exception is raised."""
+
+    info: TargetInfo | Exception = field(default_factory=lambda: target_info("cuda:all", "cuda"))
+    facts: MachineFacts | Exception = field(default_factory=MachineFacts)
+    closed: int = 0
+    loads: list[bool] = field(default_factory=list)
+
+    def describe(self) -> TargetInfo:
+        if isinstance(self.info, Exception):
+            raise self.info
+        return self.info
+
+    def read(self, *, load: bool = False) -> MachineFacts:
+        self.loads.append(load)
+        if isinstance(self.facts, Exception):
+            raise self.facts
+        return self.facts
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
 class RecordedDevice(FakeDevice):
     """A device that answers from saved results."""
 
     results: tuple[Result, ...] = ()
+
+    def read(self, *, load: bool = False) -> MachineFacts:
+        raise AssertionError("read was not planned")
 
     def recorded(self, probe: str) -> Result | None:
         return next((result for result in self.results if result.probe == probe), None)
@@ -154,6 +183,7 @@ def probe(
     order: int = 10,
     aliases: tuple[str, ...] = (),
     quick: tuple[tuple[str, object], ...] = (),
+    passive: bool = False,
 ) -> Probe:
     def planned(_device: Device, _context: Context) -> Observation:
         assert isinstance(measure, Observation)
@@ -171,6 +201,7 @@ def probe(
         measure=planned if isinstance(measure, Observation) else measure,
         aliases=aliases,
         quick=quick,
+        passive=passive,
     )
 
 
@@ -207,6 +238,9 @@ class Listening:
     def finished(self, result: Result) -> None:
         self._hear("finished", result.target, result.probe)
 
+    def skipped(self, target: str, probe: str) -> None:
+        self._hear("skipped", target, probe)
+
     def stopping(self, reason: str, killed: bool) -> None:
         self._hear("stopping", reason, str(killed))
 
@@ -231,8 +265,9 @@ def fake_world(
     gpus: tuple[TargetInfo, ...] | str = "no NVIDIA driver is loaded",
     reports: Mapping[str, Report] | None = None,
     environment: Mapping[str, str] | None = None,
+    sources: Mapping[str, FakeSource | RecordedDevice | Exception] | None = None,
 ) -> World:
-    """A world with these probes and devices; its streams are texts, its files under ``folder``."""
+    """A world with these probes, devices and sources; its streams are texts, its files under ``folder``."""
     planned = {"host": FakeDevice()} if devices is None else devices
 
     def open_device(target: Target) -> FakeDevice:
@@ -242,6 +277,12 @@ def fake_world(
         if isinstance(device, Exception):
             raise device
         return device
+
+    def open_source(target: Target, _seconds: float | None) -> FakeSource | RecordedDevice:
+        source = (sources or {}).get(target.name, NothingThere("there is no NVIDIA GPU in this machine"))
+        if isinstance(source, Exception):
+            raise source
+        return source
 
     def discover() -> tuple[TargetInfo, ...]:
         if isinstance(gpus, str):
@@ -256,6 +297,7 @@ def fake_world(
         page=lambda item: f"The page of {item.name}.",
         discover=discover,
         open_device=open_device,
+        open_source=open_source,
         seed=lambda: 7,
         root=folder / "root",
         folder=folder,

@@ -24,7 +24,7 @@ from .fakes import TEXT_REPORT, FakeDevice, printed, probe, told
         ("stress --duration 1y", 2, "--duration: '1y' has no time suffix"),
         ("stress --timeout 0", 2, "--timeout: must be above 0"),
         ("stress --seed x", 2, "--seed: 'x' is not a whole number"),
-        ("stress --target gpu:0", 2, "unknown target 'gpu:0': use cuda:0, cuda:all, host, sim:PLAN or file:RUN.json"),
+        ("stress --target gpu:0", 2, "unknown target 'gpu:0': use cuda:0, cuda:all, host, sim:PLAN or file:PATH"),
         ("stress --target sim:nosuch", 2, "there is no target sim:nosuch"),
         ("stress --gpu-id first", 2, "unknown GPU 'first'"),
         ("stress --gpu-id 0 --target host", 2, "give --target or --gpu-id, not both"),
