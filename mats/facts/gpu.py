@@ -205,6 +205,8 @@ class PcieFacts:
     """What the slot can."""
     replays: Reading = UNASKED
     replay_rollovers: Reading = UNASKED
+    errors: tuple[tuple[str, Reading], ...] = ()
+    """Counters of the card's end of the link since the driver was loaded, by name; empty where none is told."""
     loaded: Flag = UNASKED
     """The link was kept busy with copies while ``generation`` and ``width`` were read: they are the most it reached."""
     idle_generation: Reading = UNASKED
