@@ -270,9 +270,9 @@ class Finding:
 class TargetInfo:
     """What a target is, once opened.
 
-    ``kind``: cuda, host, sim or replay. ``identity``: ordered pairs for reports, e.g. ("uuid", "GPU-..."),
-    ("pci", "0000:01:00.0"). ``origin_kind`` of a replay is the kind that was recorded; elsewhere it equals
-    ``kind``.
+    ``kind``: cuda, host, sim, file (saved evidence) or replay (a saved run). ``identity``: ordered pairs for reports,
+    e.g. ("uuid", "GPU-..."), ("pci", "0000:01:00.0"). ``origin_kind`` of a replay is the kind that was recorded;
+    elsewhere it equals ``kind``.
     """
 
     name: str

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mats.cli.world import World
 from mats.codec import run_to_json
@@ -170,7 +171,8 @@ class RecordedDevice(FakeDevice):
         return next((result for result in self.results if result.probe == probe), None)
 
 
-Measure = Callable[[Device, Context], Observation]
+Measure = Callable[[Any, Context], Observation]
+"""On a device or, of a passive probe, on a source."""
 
 
 def probe(
