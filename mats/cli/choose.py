@@ -89,11 +89,12 @@ def _devices(targets: Iterable[Target], world: World) -> tuple[tuple[Target, ...
 def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequence[Probe]) -> tuple[Target, ...]:
     """The targets of ``--from`` and what follows it: saved runs, or all files as the evidence of one machine."""
     option = evidence_option(probes)
-    flag = f"--{option.name}" if option else "files"
+    named = option is not None and values.get(option.name)
     for name in files:
         if not world.path(name).exists():
-            hint = "" if option and values.get(option.name) else f", and no file for {flag} has this name"
-            raise UsageError(f"{name} cannot be read: there is no such file or folder{hint}")
+            if not named:
+                raise UsageError(f"there is no file {name!r}: files are named here, GPUs with --gpu-id")
+            raise UsageError(f"{name} cannot be read: there is no such file or folder")
     targets = _with_evidence(tuple(Target("file", name) for name in dict.fromkeys(files)), world)
     runs = [target for target in targets if not target.paths]
     if runs and len(runs) < len(targets):

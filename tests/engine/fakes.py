@@ -268,8 +268,12 @@ def fake_world(
     reports: Mapping[str, Report] | None = None,
     environment: Mapping[str, str] | None = None,
     sources: Mapping[str, FakeSource | RecordedDevice | Exception] | None = None,
+    **doors: Callable[..., Any],
 ) -> World:
-    """A world with these probes, devices and sources; its streams are texts, its files under ``folder``."""
+    """A world with these probes, devices and sources; its streams are texts, its files under ``folder``.
+
+    ``doors``: how devices or sources are opened, in the place of the planned ones.
+    """
     planned = {"host": FakeDevice()} if devices is None else devices
 
     def open_device(target: Target) -> FakeDevice:
@@ -281,7 +285,8 @@ def fake_world(
         return device
 
     def open_source(target: Target, _seconds: float | None) -> FakeSource | RecordedDevice:
-        source = (sources or {}).get(target.name, NothingThere("there is no NVIDIA GPU in this machine"))
+        source: FakeSource | RecordedDevice | Exception
+        source = NothingThere("there is no NVIDIA GPU in this machine") if sources is None else sources[target.name]
         if isinstance(source, Exception):
             raise source
         return source
@@ -298,8 +303,8 @@ def fake_world(
         plans=lambda: (("healthy", "nothing is wrong"), ("stuck_bit", "one bit is stuck")),
         page=lambda item: f"The page of {item.name}.",
         discover=discover,
-        open_device=open_device,
-        open_source=open_source,
+        open_device=doors.get("open_device", open_device),
+        open_source=doors.get("open_source", open_source),
         seed=lambda: 7,
         root=folder / "root",
         folder=folder,

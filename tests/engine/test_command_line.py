@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mats import __version__, registry
+from mats.cli.app import HELPERS
 from mats.cli.world import host_info, parse_memory_total, parse_processor
 from mats.codec import run_from_json
 from mats.device import Device, DeviceError
@@ -115,9 +116,7 @@ def test_a_command_that_does_not_exist_names_those_that_do(tmp_path: Path, name:
     code, world = do(tmp_path, [name, "--gpu-id", "0"], HEALTHY)
 
     assert code == 2
-    assert told(world) == (
-        f"mats: there is no command '{name}'; there are stress, all, explain, judge, report, targets\n"
-    )
+    assert told(world) == f"mats: there is no command '{name}'; there are stress, {', '.join(HELPERS)}\n"
 
 
 def test_the_older_flag_of_a_command_that_does_not_exist_yet(tmp_path: Path) -> None:
