@@ -145,6 +145,7 @@ class HostFacts:
     """Its own name in the network."""
     product: Text = UNASKED
     """Maker and model of the machine, as its firmware says."""
+    processor: Text = UNASKED
     memory_total: Reading = UNASKED
     """Bytes of the processors' memory, which some GPUs share."""
     iommu: Text = UNASKED

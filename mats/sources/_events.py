@@ -251,6 +251,8 @@ class KernelLog:
     left_out: int = 0
     """Lines that may be events and are older than the many that are read."""
     notes: tuple[str, ...] = ()
+    raw: tuple[tuple[int, str], ...] = ()
+    """Number and text of each line that an event begins with."""
 
     def of(self, pci: str) -> tuple[Event, ...]:
         """The events of one card or port, by its address in any form. Raises LogError."""

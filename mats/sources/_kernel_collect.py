@@ -340,6 +340,7 @@ class Collector:
         if not read.known and self.events:
             last = self.events[-1].stamp
         ordered = sorted([*self.events, *self._bars.values()], key=lambda event: event.line)
+        told = {event.line for event in ordered}
         taken = Stamp()
         if self.now is not None:
             taken = replace(taken, wall=self.now)
@@ -356,6 +357,7 @@ class Collector:
             from_start=self.from_start,
             quoted=self.quoted,
             left_out=self._candidates - len(self._kept),
+            raw=tuple((number, line.strip()) for number, line in self._kept if number in told),
         )
 
 

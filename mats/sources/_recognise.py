@@ -34,6 +34,7 @@ class Kind(enum.StrEnum):
     DCGM_DMON = "dcgmi dmon"
     BUG_REPORT = "nvidia-bug-report.log"
     MATS_RUN = "a saved run of mats"
+    MATS_CAPTURE = "a capture of mats"
     GPUSTAT = "gpustat"
     IPMI_SEL = "the event log of a management controller"
     WINDOWS_EVENT = "a Windows event of the display driver"
@@ -43,8 +44,8 @@ class Kind(enum.StrEnum):
     BANDWIDTH_TEST = "bandwidthTest"
 
 
-WHOLE = (Kind.BUG_REPORT, Kind.SMI_XML, Kind.MATS_RUN, Kind.NVBANDWIDTH)
-"""Kinds that are all of their text: what looks like another output within belongs to them."""
+WHOLE = (Kind.MATS_CAPTURE, Kind.BUG_REPORT, Kind.SMI_XML, Kind.MATS_RUN, Kind.NVBANDWIDTH)
+"""Kinds that are all of their text: what looks like another output within belongs to them. A capture may hold all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 _SIGNS: dict[Kind, re.Pattern[str]] = {
+    Kind.MATS_CAPTURE: _pattern(r'\A\s*+\{\s*+"mats_capture"\s*:'),
     Kind.BUG_REPORT: _pattern(r"^Start of NVIDIA bug report log file\.|^nvidia-bug-report\.sh Version: "),
     Kind.SMI_XML: _pattern(r"<nvidia_smi_log\b|<!DOCTYPE nvidia_smi_log"),
     Kind.MATS_RUN: _pattern(r'\A\s*+\{(?=[\s\S]{0,4000}"schema_version"\s*:)(?=[\s\S]{0,4000}"tool"\s*:\s*"mats[ "])'),

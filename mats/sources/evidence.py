@@ -21,6 +21,7 @@ __all__ = [
     "Found",
     "Kind",
     "Maxima",
+    "NotOfHealth",
     "gather",
     "parts",
     "read_bytes",
@@ -44,13 +45,14 @@ PARSERS: Mapping[Kind, str] = {
     Kind.IPMI_SEL: "mats.sources._outside_logs:parse_controller_log",
     Kind.GPUSTAT: "mats.sources.gpustat:parse_gpustat",
     Kind.LSPCI: "mats.sources.lspci:parse_lspci",
-    Kind.SYSFS: "mats.sources.sysfs:parse_copy",
+    Kind.SYSFS: "mats.sources._sysfs_copy:parse_copy",
     Kind.DCGM_DIAG: "mats.sources.dcgm:parse_diag",
     Kind.DCGM_HEALTH: "mats.sources.dcgm:parse_health",
     Kind.DCGM_NVLINK: "mats.sources.dcgm:parse_nvlink",
     Kind.DCGM_DMON: "mats.sources.dcgm:parse_dmon",
     Kind.BUG_REPORT: "mats.sources.bug_report:parse_bug_report",
     Kind.MATS_RUN: "mats.codec:run_from_json",
+    Kind.MATS_CAPTURE: "mats.sources.capture:parse_capture",
 }
 """Which function reads a kind; kinds that are not here are recognised and not read."""
 _FOR_SPEED = "holds results of a speed test and tells nothing of the state of a GPU"
@@ -60,6 +62,10 @@ NOT_READ: Mapping[Kind, str] = {
     Kind.P2P_TEST: _FOR_SPEED,
     Kind.BANDWIDTH_TEST: _FOR_SPEED,
 }
+
+
+class NotOfHealth(EvidenceError):
+    """The file is known, and nothing in it tells of the state of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +117,28 @@ def gather(text: str, name: str = "text", cut: str = "") -> Evidence:
             else:
                 found.append(Found(each.kind, each.facts, each.origin, each.cut or cut))
     if not found:
-        raise EvidenceError(notes[0] if notes else f"{name}: is no output of a tool that is known here")
+        known = all(part.kinds and not PARSERS.keys() & set(part.kinds) for part in parts(text))
+        refusal = NotOfHealth if known else EvidenceError
+        raise refusal(notes[0] if notes else f"{name}: is no output of a tool that is known here")
     return Evidence(tuple(found), tuple(notes))
 
 
 def _gathered(opened: Opened) -> Evidence:
     found: list[Found] = []
     notes = list(opened.notes)
+    refusals: list[EvidenceError] = []
     for saved in opened.texts:
         try:
             evidence = gather(saved.text, saved.name, saved.cut)
         except EvidenceError as error:
+            refusals.append(error)
             notes.append(str(error))
             continue
         found += evidence.found
         notes += evidence.notes
         notes += _cut_note(saved)
     if not found:
-        raise EvidenceError(notes[0])
+        raise refusals[0] if refusals else EvidenceError(notes[0])
     return Evidence(tuple(found), tuple(notes))
 
 

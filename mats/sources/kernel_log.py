@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from mats.model import AbsenceKind, Absent
 from mats.sources._events import KernelLog, LogError
@@ -26,6 +26,7 @@ _RECORD = 8192
 """The kernel never gives more than this for one record."""
 _LIVE_LIMIT = 64 << 20
 _PATIENCE = 20.0
+_ABOUT = ("NVRM", "nvidia", "nouveau", "SXid", "AER", "PCIe", "BAR ", "Linux version", "amdgpu", "pcieport")
 _SURE = ("NVRM: ", "SXid (PCI:", "PCIe Bus Error:", "available PCIe bandwidth", ": BAR ")
 
 
@@ -38,6 +39,7 @@ class Finished:
     errors: bytes
 
 
+T = TypeVar("T")
 Run = Callable[[tuple[str, ...], float], Finished]
 """Runs a command for at most so many seconds; raises OSError or TimeoutError."""
 
@@ -122,10 +124,17 @@ def coverage(log: KernelLog) -> str:
     return f"{log.lines} lines, {named}, {reach}{lost}{quoted}"
 
 
-def read_kmsg(
-    root: Path = Path("/"), *, now: datetime | None = None, uptime: float | None = None
-) -> KernelLog | Absent:
-    """The kernel's own buffer, without waiting for new lines. ``uptime``: of the monotonic clock, for ages."""
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """The kernel's log as a door of it gave it. ``notes``: what a reader should know of how it came about."""
+
+    origin: str
+    data: bytes
+    notes: tuple[str, ...] = ()
+
+
+def read_kmsg(root: Path = Path("/")) -> LogText | Absent:
+    """The kernel's own buffer, without waiting for new lines."""
     path = root / "dev/kmsg"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -138,7 +147,7 @@ def read_kmsg(
     finally:
         os.close(descriptor)
     notes = ("lines were overwritten while the log was read",) if overwritten else ()
-    return _live("/dev/kmsg", data, now, uptime, notes)
+    return _had("/dev/kmsg", data, notes)
 
 
 def _drain(descriptor: int) -> tuple[bytes, bool]:
@@ -161,41 +170,58 @@ def _drain(descriptor: int) -> tuple[bytes, bool]:
     return bytes(data), overwritten
 
 
-def read_journal(
-    run: Run = run_command, *, now: datetime | None = None, uptime: float | None = None
-) -> KernelLog | Absent:
+def read_journal(run: Run = run_command) -> LogText | Absent:
     """The kernel's lines since the last start from systemd's journal, which outlives the kernel's buffer."""
-    return _command(run, ("journalctl", "-k", "-o", "short-unix", "--no-pager"), now, uptime)
+    return _command(run, ("journalctl", "-k", "-o", "short-unix", "--no-pager"))
 
 
-def read_dmesg(
-    run: Run = run_command, *, now: datetime | None = None, uptime: float | None = None
-) -> KernelLog | Absent:
+def read_dmesg(run: Run = run_command) -> LogText | Absent:
     """The kernel's buffer through dmesg, where the device itself is not there."""
-    return _command(run, ("dmesg",), now, uptime)
+    return _command(run, ("dmesg",))
+
+
+def read_live_text(root: Path = Path("/"), run: Run = run_command) -> LogText | Absent:
+    """What the first of the three that can be read gives; else absent with the reasons of all."""
+    return _first(root, run, lambda text: text)
 
 
 def read_live(
     root: Path = Path("/"), run: Run = run_command, *, now: datetime | None = None, uptime: float | None = None
-) -> KernelLog | Absent:
-    """The first of the three that can be read; else absent with the reasons of all."""
-    doors: tuple[Callable[[], KernelLog | Absent], ...] = (
-        lambda: read_kmsg(root, now=now, uptime=uptime),
-        lambda: read_journal(run, now=now, uptime=uptime),
-        lambda: read_dmesg(run, now=now, uptime=uptime),
+) -> LiveLog | Absent:
+    """The log of the first of the three that can be read; else absent with the reasons of all.
+
+    ``uptime``: seconds of the monotonic clock, for the age of events.
+    """
+    return _first(root, run, lambda text: _read(text, now, uptime))
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLog:
+    """A log that was read now, and through which door."""
+
+    origin: str
+    log: KernelLog
+
+
+def _first(root: Path, run: Run, read: Callable[[LogText], T | Absent]) -> T | Absent:
+    doors: tuple[Callable[[], LogText | Absent], ...] = (
+        lambda: read_kmsg(root),
+        lambda: read_journal(run),
+        lambda: read_dmesg(run),
     )
     refused: list[Absent] = []
     for door in doors:
-        log = door()
-        if not isinstance(log, Absent):
-            return log
-        refused.append(log)
+        text = door()
+        found = text if isinstance(text, Absent) else read(text)
+        if not isinstance(found, Absent):
+            return found
+        refused.append(found)
     kinds = [absent.kind for absent in refused]
     kind = AbsenceKind.NO_PERMISSION if AbsenceKind.NO_PERMISSION in kinds else kinds[0]
     return Absent(kind, "kernel log: " + "; ".join(absent.reason for absent in refused))
 
 
-def _command(run: Run, command: tuple[str, ...], now: datetime | None, uptime: float | None) -> KernelLog | Absent:
+def _command(run: Run, command: tuple[str, ...]) -> LogText | Absent:
     name = command[0]
     try:
         done = run(command, _PATIENCE)
@@ -210,19 +236,27 @@ def _command(run: Run, command: tuple[str, ...], now: datetime | None, uptime: f
         return Absent(AbsenceKind.UNREADABLE, f"{name}: {why}")
     if done.output.strip() == b"-- No entries --":
         return Absent(AbsenceKind.INSUFFICIENT, f"{name}: it holds no line of the kernel")
-    return _live(name, done.output, now, uptime, ())
+    return _had(name, done.output, ())
 
 
-def _live(
-    name: str, data: bytes, now: datetime | None, uptime: float | None, notes: tuple[str, ...]
-) -> KernelLog | Absent:
+def _had(name: str, data: bytes, notes: tuple[str, ...]) -> LogText | Absent:
     if not data.strip():
         return Absent(AbsenceKind.INSUFFICIENT, f"{name}: it holds no line")
+    return LogText(name, data, notes)
+
+
+def _read(text: LogText, now: datetime | None, uptime: float | None) -> LiveLog | Absent:
     try:
-        log = read_kernel_log(data, now=now, uptime=uptime)
+        log = read_kernel_log(text.data, now=now, uptime=uptime)
     except LogError as error:
-        return Absent(AbsenceKind.UNREADABLE, f"{name}: {error}")
-    return replace(log, notes=(*log.notes, *notes))
+        return Absent(AbsenceKind.UNREADABLE, f"{text.origin}: {error}")
+    return LiveLog(text.origin, replace(log, notes=(*log.notes, *text.notes)))
+
+
+def about_gpus(data: bytes) -> str:
+    """The lines of a log that name a GPU's driver, a PCIe error or a memory window, as they stand there."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    return "".join(f"{line}\n" for line in lines if any(word in line for word in _ABOUT))
 
 
 def _refused(name: str, error: OSError) -> Absent:

@@ -7,7 +7,8 @@ every value may be absent with its reason, and a word that is not known is shown
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -59,10 +60,19 @@ def parse(text: str) -> MachineFacts:
             apps.append(parse_apps(part, apps_of(command)))
             continue
         samples = _samples(part, command, last=_ROWS)
-        found += [*_pictures(part), *([latest(samples)] if samples else [])]
+        found += [*_pictures(part), *([_last(samples)] if samples else [])]
     if not found and not apps:
         raise SmiError("this is no output of nvidia-smi that is known")
     return reduce(adopt, apps, join_machines(reversed(found)))
+
+
+def _last(samples: Sequence[MachineFacts]) -> MachineFacts:
+    """The last sample of each GPU, with a note where there are others."""
+    machine = latest(samples)
+    if len(samples) == 1:
+        return machine
+    note = f"the CSV of nvidia-smi holds several samples: the last of each GPU is taken"
+    return replace(machine, notes=(*machine.notes, note))
 
 
 def parse_samples(text: str) -> tuple[MachineFacts, ...]:

@@ -1,20 +1,19 @@
 """Reads what the Linux kernel tells of PCI devices: links of a GPU and of every port above it, windows, errors.
 
-``read_pci`` reads a tree (``/sys``, or a copy of it: the root is a parameter), ``parse_copy`` a text in which somebody
-saved some of its files. Both end in the same picture. Only files that every user may read are read, nothing is written.
+``read_pci`` reads a tree: ``/sys``, or a copy of it, since the root is a parameter. Only files that every user may read
+are read, nothing is written. Files of it that somebody saved in a text are read by ``_sysfs_copy``.
 Sources: the kernel's Documentation/ABI/testing/sysfs-bus-pci and -aer_stats, include/linux/ioport.h for the flags.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mats.facts import GpuFacts, MachineFacts, PcieFacts, WindowFacts
+from mats.facts import Flag, GpuFacts, MachineFacts, PcieFacts, WindowFacts
 from mats.facts.pci import (
     NVIDIA,
     AerFacts,
@@ -36,7 +35,7 @@ PREFETCH_FLAG, WIDE_FLAG, UNSET_FLAG = 0x2000, 0x100000, 0x20000000
 ORDINARY_BARS = 6
 """Lines 0 to 5 of ``resource`` are BARs; then come the ROM, windows of virtual functions and of bridges."""
 READ_AT_MOST = 64 * 1024
-_ATTRIBUTES = (
+ATTRIBUTES = (
     "vendor",
     "device",
     "class",
@@ -50,11 +49,7 @@ _ATTRIBUTES = (
     *(f"resource{number}_resize" for number in range(ORDINARY_BARS)),
     *(f"{folder}aer_dev_{kind}" for folder in ("", "aer/") for kind in ("correctable", "nonfatal", "fatal")),
 )
-_RESOURCE_LINE = re.compile(r"\s*0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16})\s*")
-_TITLE = re.compile(r"^==> (?P<a>/\S+) <==$|^\*\*\* (?P<b>/sys/\S+)$", re.MULTILINE)
-_INLINE = re.compile(
-    r"^(?P<path>/sys/\S{0,200}[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]/[\w/]+):(?P<value>.*)$", re.MULTILINE
-)
+RESOURCE_LINE = re.compile(r"\s*0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16})\s*")
 
 
 class SysfsError(ValueError):
@@ -106,15 +101,17 @@ def read_pci(root: Path = Path("/sys")) -> PciFacts:
     lineages: dict[str, tuple[str, ...] | Absent] = {}
     for name in names:
         address = address_of(name)
-        if address is None or not _is_display(_read(bus / name / "class")):
+        if address is None or not is_display(_read(bus / name / "class")):
             continue
+        if os.path.lexists(bus / name / "physfn"):
+            continue  # a share of a GPU made for a virtual machine, not a card
         lineages[address] = lineage = _lineage(bus / name, root)
         wanted.update(dict.fromkeys((address, *(lineage if not isinstance(lineage, Absent) else ()))))
     devices = []
     for address in wanted:
         folder = bus / address
         above = lineages.get(address) or _lineage(folder, root)
-        devices.append(_device(address, _attributes(folder), above, _driver(folder)))
+        devices.append(device_of(address, attributes_of(folder), above, _driver(folder)))
     return PciFacts(tuple(devices))
 
 
@@ -125,7 +122,7 @@ def parse_resource(text: str) -> tuple[Bar, ...]:
     """
     bars = []
     for number, line in enumerate(line for line in text.splitlines() if line.strip()):
-        found = _RESOURCE_LINE.fullmatch(line)
+        found = RESOURCE_LINE.fullmatch(line)
         if found is None:
             raise SysfsError(f"resource: line {number + 1} is not 'start end flags': {line.strip()[:40]!r}")
         start, end, flags = (int(part, 16) for part in found.groups())
@@ -159,57 +156,7 @@ def parse_errors(text: str) -> tuple[tuple[str, Quantity], ...]:
     return tuple(counts)
 
 
-def parse_copy(text: str) -> PciFacts:
-    """Files of ``/sys`` saved as text: titled by ``head`` or ``tail``, by a bug report, or as ``path:value`` of grep.
-
-    A bare ``resource`` file is taken too (its device is then unknown: address "?"). Raises SysfsError for other text.
-    """
-    files = _titled(text) or _inline(text)
-    if not files and text.strip() and all(_RESOURCE_LINE.fullmatch(line) for line in _lines(text)):
-        missing = Absent(AbsenceKind.NOT_FOUND, "not shown in this file")
-        return PciFacts((_device("?", {"resource": text}, missing, missing),))
-    by_address: dict[str, dict[str, str]] = {}
-    lineages: dict[str, tuple[str, ...]] = {}
-    for path, value in files:
-        parts = path.split("/")
-        places = [number for number, part in enumerate(parts) if address_of(part)]
-        if not places:
-            continue
-        chain = [address_of(parts[number]) or "" for number in places]
-        by_address.setdefault(chain[-1], {})["/".join(parts[places[-1] + 1 :])] = value
-        if len(chain) > 1 or any(part.startswith("pci") and ":" in part for part in parts):
-            lineages[chain[-1]] = tuple(reversed(chain[:-1]))
-    if not by_address:
-        raise SysfsError("this text holds no file of /sys/bus/pci")
-    return _assembled(by_address, lineages)
-
-
-def _assembled(by_address: Mapping[str, Mapping[str, str]], lineages: dict[str, tuple[str, ...]]) -> PciFacts:
-    unknown = Absent(AbsenceKind.NOT_FOUND, "ports above the device: the paths in this file do not show them")
-    bound = Absent(AbsenceKind.NOT_FOUND, "driver: not shown in this file")
-    assumed = "" if lineages else _one_path(by_address)
-    if assumed:
-        order = tuple(by_address)
-        lineages = {address: tuple(reversed(order[:number])) for number, address in enumerate(order)}
-    devices = [
-        _device(address, files, lineages.get(address, unknown), bound, "not shown in this file")
-        for address, files in by_address.items()
-    ]
-    return PciFacts(tuple(devices), assumed)
-
-
-def _one_path(by_address: Mapping[str, Mapping[str, str]]) -> str:
-    """Why devices without a stated tree are taken as one path: few, of one domain, buses rising, one GPU at most."""
-    places = [address.split(":") for address in by_address]
-    buses = [int(bus, 16) for _, bus, _ in places]
-    displays = sum(_is_display(files.get("class", "")) for files in by_address.values())
-    rising = all(one < other for one, other in itertools.pairwise(buses))
-    if not 2 <= len(places) <= 5 or len({domain for domain, _, _ in places}) > 1 or not rising or displays > 1:
-        return ""
-    return "the file does not show which port lies above which device; they are taken as one path in their order"
-
-
-def _device(
+def device_of(
     address: str,
     files: Mapping[str, str],
     upstream: tuple[str, ...] | Absent,
@@ -307,7 +254,7 @@ def _number(text: str | Absent, base: int) -> int | Absent:
         return Absent(AbsenceKind.UNREADABLE, f"no number: {text[:40]!r}")
 
 
-def _is_display(text: str | Absent | None) -> bool:
+def is_display(text: str | Absent | None) -> bool:
     code = _number(text or "", 16)
     return not isinstance(code, Absent) and code >> 16 == 0x03
 
@@ -325,8 +272,8 @@ def _lineage(folder: Path, root: Path) -> tuple[str, ...] | Absent:
     return tuple(reversed(chain[:-1]))
 
 
-def _attributes(folder: Path) -> dict[str, str]:
-    read = ((name, _read(folder / name)) for name in _ATTRIBUTES)
+def attributes_of(folder: Path) -> dict[str, str]:
+    read = ((name, _read(folder / name)) for name in ATTRIBUTES)
     return {name: text for name, text in read if text is not None}
 
 
@@ -346,25 +293,15 @@ def _driver(folder: Path) -> str | Absent:
         return Absent(AbsenceKind.NOT_FOUND, "driver: none is bound to the device")
 
 
-def _lines(text: str) -> Iterable[str]:
-    return (line for line in text.splitlines() if line.strip())
+def _answers(device: PciDevice) -> Flag:
+    """A GPU that is gone is seen on the bus; that one works is not: a dead one may hold its link as if nothing was."""
+    if not device.answers:
+        return False
+    return Absent(AbsenceKind.NOT_TESTED, "whether it answers: the bus shows it, and only the driver can tell")
 
 
-def _titled(text: str) -> list[tuple[str, str]]:
-    titles = list(_TITLE.finditer(text))
-    ends = [title.start() for title in titles[1:]] + [len(text)]
-    found = []
-    for title, end in zip(titles, ends, strict=False):
-        body = [line for line in text[title.end() : end].splitlines() if not line.startswith(("*** ls:", "____"))]
-        found.append((title["a"] or title["b"], "\n".join(body).strip()))
-    return [(path, value) for path, value in found if value]
-
-
-def _inline(text: str) -> list[tuple[str, str]]:
-    values: dict[str, list[str]] = {}
-    for found in _INLINE.finditer(text):
-        values.setdefault(found["path"], []).append(found["value"])
-    return [(path, "\n".join(lines)) for path, lines in values.items()]
+def _asleep(device: PciDevice) -> Flag:
+    return device.power_state if isinstance(device.power_state, Absent) else device.power_state == "suspended"
 
 
 def as_gpu(device: PciDevice) -> GpuFacts:
@@ -373,7 +310,8 @@ def as_gpu(device: PciDevice) -> GpuFacts:
     return GpuFacts(
         pci=device.address,
         name=device.name,
-        answers=device.answers,
+        answers=_answers(device),
+        asleep=_asleep(device),
         numa=device.numa_node,
         window=WindowFacts(total=window if isinstance(window, Absent) else Quantity(window.size, Unit.BYTE)),
         pcie=PcieFacts(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mats.sources import bug_report, dcgm, gpustat, lspci, sysfs
+from mats.sources import _sysfs_copy, bug_report, dcgm, gpustat, lspci, sysfs
 from mats.sources.evidence import EvidenceError, gather, recognise
 
 SIZE = 50_000
@@ -41,7 +41,7 @@ HEADS: dict[Callable[[str], object], str] = {
 }
 READERS: tuple[Callable[[str], object], ...] = (
     *(recognise, gather, bug_report.parse_bug_report, dcgm.parse_diag, dcgm.parse_health, dcgm.parse_nvlink),
-    *(dcgm.parse_dmon, gpustat.parse_gpustat, lspci.parse_lspci, sysfs.parse_copy, sysfs.parse_resource),
+    *(dcgm.parse_dmon, gpustat.parse_gpustat, lspci.parse_lspci, _sysfs_copy.parse_copy, sysfs.parse_resource),
 )
 
 

@@ -15,14 +15,23 @@ from hypothesis import strategies as st
 
 from mats.model import AbsenceKind, Absent
 from mats.sources import kernel_log
-from mats.sources._events import KernelLog, LogError, XidEvent, pci_address
+from mats.sources._events import LogError, XidEvent, pci_address
 from mats.sources._incident_words import words
 from mats.sources._incidents import group
 from mats.sources._kernel_collect import KEPT_LINES
 from mats.sources._outside_logs import lost_handles, parse_controller_log, parse_windows_event
 from mats.sources._xid_details import nvlink5, recovery
 from mats.sources._xid_table import conflicts, describe
-from mats.sources.kernel_log import Finished, coverage, parse_kernel_log, read_kernel_log, recognises
+from mats.sources.kernel_log import (
+    Finished,
+    LiveLog,
+    LogText,
+    about_gpus,
+    coverage,
+    parse_kernel_log,
+    read_kernel_log,
+    recognises,
+)
 
 XID = b"4,812,9051117204,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=17, name=train, GPU has fallen off the bus.\n"
 NO_JOURNAL = "Hint: You are currently not seeing messages from other users and the system.\n"
@@ -45,19 +54,24 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def absent(value: KernelLog | Absent) -> Absent:
+def absent(value: object) -> Absent:
     assert isinstance(value, Absent)
     return value
+
+
+def no_command(command: tuple[str, ...], seconds: float) -> Finished:
+    raise AssertionError(f"{command[0]} is not needed")
 
 
 def test_the_kernels_buffer_is_read_to_its_end(root: Path) -> None:
     (root / "dev/kmsg").write_bytes(XID + b" SUBSYSTEM=pci\n" + XID)
 
-    log = kernel_log.read_kmsg(root, uptime=9060.0)
+    live = kernel_log.read_live(root, no_command, uptime=9060.0)
 
-    assert isinstance(log, KernelLog)
-    assert len(log.events) == 2
-    (incident,) = group(log)
+    assert isinstance(live, LiveLog)
+    assert live.origin == "/dev/kmsg"
+    assert len(live.log.events) == 2
+    (incident,) = group(live.log)
     assert incident.age.value == pytest.approx(8.882796)  # type: ignore[union-attr]
 
 
@@ -73,11 +87,11 @@ def test_records_come_one_by_one_and_overwritten_ones_are_told(root: Path, monke
 
     monkeypatch.setattr(os, "read", read)
 
-    log = kernel_log.read_kmsg(root)
+    live = kernel_log.read_live(root, no_command)
 
-    assert isinstance(log, KernelLog)
-    assert len(log.events) == 2
-    assert log.notes == ("lines were overwritten while the log was read",)
+    assert isinstance(live, LiveLog)
+    assert len(live.log.events) == 2
+    assert live.log.notes == ("lines were overwritten while the log was read",)
 
 
 def test_the_end_of_a_device_that_goes_on_is_not_waited_for(root: Path) -> None:
@@ -85,11 +99,10 @@ def test_the_end_of_a_device_that_goes_on_is_not_waited_for(root: Path) -> None:
     keeper = os.open(root / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
     os.write(keeper, XID)
 
-    log = kernel_log.read_kmsg(root)
+    text = kernel_log.read_kmsg(root)
 
     os.close(keeper)
-    assert isinstance(log, KernelLog)
-    assert len(log.events) == 1
+    assert text == LogText("/dev/kmsg", XID)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +138,6 @@ def test_an_empty_buffer_is_not_a_clean_one(root: Path) -> None:
         (answers(0, b"-- No entries --\n"), AbsenceKind.INSUFFICIENT),
         (answers(0), AbsenceKind.INSUFFICIENT),
         (answers(1, errors="no such option\n"), AbsenceKind.UNREADABLE),
-        (answers(0, b"usage: something else\n"), AbsenceKind.UNREADABLE),
         (raises(FileNotFoundError()), AbsenceKind.NOT_FOUND),
         (raises(PermissionError()), AbsenceKind.NO_PERMISSION),
         (raises(TimeoutError()), AbsenceKind.TIMED_OUT),
@@ -148,11 +160,12 @@ def test_the_first_log_that_can_be_read_is_taken(root: Path) -> None:
             return Finished(1, b"", b"No journal files were found.\n")
         return Finished(0, b"[    1.000000] NVRM: Xid (PCI:0000:9b:00): 79, x\n", b"")
 
-    log = kernel_log.read_live(root, run)
+    live = kernel_log.read_live(root, run)
 
-    assert isinstance(log, KernelLog)
+    assert isinstance(live, LiveLog)
+    assert live.origin == "dmesg"
     assert asked == ["journalctl", "dmesg"]
-    assert len(log.events) == 1
+    assert len(live.log.events) == 1
 
 
 def test_no_log_at_all_names_every_reason(root: Path) -> None:
@@ -160,6 +173,19 @@ def test_no_log_at_all_names_every_reason(root: Path) -> None:
 
     assert found.kind is AbsenceKind.NO_PERMISSION
     assert found.reason.startswith("kernel log: /dev/kmsg: not there; journalctl: no permission")
+
+
+def test_output_that_is_no_log_is_not_taken_for_a_clean_one(root: Path) -> None:
+    found = absent(kernel_log.read_live(root, answers(0, b"usage: something else\n")))
+
+    assert found.kind is AbsenceKind.NOT_FOUND
+    assert "dmesg: not a kernel log" in found.reason
+
+
+def test_lines_about_gpus_are_kept_as_they_stand(root: Path) -> None:
+    lines = about_gpus(b"[1.0] usb 1-1: new device\n" + XID + b"[2.0] nouveau: bound\n")
+
+    assert lines == XID.decode() + "[2.0] nouveau: bound\n"
 
 
 def test_a_real_command_runs_without_input_and_is_stopped_in_time() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mats.facts.pci import Bar, PathLink, PciLink, rate_of, width_of
 from mats.model import AbsenceKind, Absent, Quantity, Unit
-from mats.sources import sysfs
+from mats.sources import _sysfs_copy, sysfs
 
 from . import saved
 
@@ -205,7 +205,7 @@ def test_a_tree_without_a_pci_bus_is_said_in_one_sentence(tmp_path: Path) -> Non
 
 
 def test_the_saved_path_runs_at_the_speed_of_the_port_above_the_gpu() -> None:
-    facts = sysfs.parse_copy(saved.text("links/sysfs_link_files_path.txt"))
+    facts = _sysfs_copy.parse_copy(saved.text("links/sysfs_link_files_path.txt"))
 
     gpu = facts.find("22:00.0")
     assert not isinstance(gpu, Absent)
@@ -219,7 +219,7 @@ def test_the_saved_path_runs_at_the_speed_of_the_port_above_the_gpu() -> None:
 
 
 def test_the_saved_windows_are_chosen_by_flags_and_size() -> None:
-    (device,) = sysfs.parse_copy(saved.text("links/sysfs_resource_8g_rebar.txt")).devices
+    (device,) = _sysfs_copy.parse_copy(saved.text("links/sysfs_resource_8g_rebar.txt")).devices
 
     assert isinstance(device.bars, tuple)
     assert [(bar.index, bar.size, bar.memory) for bar in device.bars] == [
@@ -241,7 +241,7 @@ def test_paths_that_hold_the_tree_are_not_assumed() -> None:
         f"{base}/{GPU}/current_link_width:16\n"
     )
 
-    narrow = found(sysfs.parse_copy(text).path_link(GPU))
+    narrow = found(_sysfs_copy.parse_copy(text).path_link(GPU))
 
     assert (narrow.at, narrow.assumed) == (ROOT_PORT, "")
 
@@ -253,7 +253,7 @@ def test_eight_gpus_side_by_side_are_not_one_path() -> None:
         for bus in range(0x10, 0x90, 0x10)
     )
 
-    facts = sysfs.parse_copy(text)
+    facts = _sysfs_copy.parse_copy(text)
 
     assert (len(facts.devices), facts.assumed) == (8, "")
     assert isinstance(facts.path_link("0000:20:00.0"), Absent)
@@ -262,7 +262,7 @@ def test_eight_gpus_side_by_side_are_not_one_path() -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "hello", "==> /etc/passwd <==\nroot", "0x0 0x0\n", "1 2 3\n"])
 def test_other_text_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(sysfs.SysfsError) as refused:
-        sysfs.parse_copy(text)
+        _sysfs_copy.parse_copy(text)
 
     assert "\n" not in str(refused.value)
 
@@ -287,7 +287,7 @@ fragments = st.sampled_from(
 
 @given(st.lists(fragments | st.text(max_size=8), max_size=40).map("".join))
 def test_no_text_raises_anything_else(text: str) -> None:
-    for parse in (sysfs.parse_copy, sysfs.parse_resource, sysfs.parse_errors):
+    for parse in (_sysfs_copy.parse_copy, sysfs.parse_resource, sysfs.parse_errors):
         try:
             parse(text)
         except sysfs.SysfsError as error:
