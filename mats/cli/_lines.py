@@ -48,6 +48,6 @@ def _row(line: Sequence[str], rooms: Sequence[int]) -> str:
 def _list(titles: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[str]:
     lines = []
     for first, *others in cells:
-        said = ", ".join(f"{title} {cell}" for title, cell in zip(titles[1:], others, strict=True) if cell)
+        said = "; ".join(f"{title} {cell}" for title, cell in zip(titles[1:], others, strict=True) if cell)
         lines += [GAP + first, *wrapped(said, width, GAP * 2)]
     return lines

@@ -19,7 +19,7 @@ from mats.architectures.products import pcie_bandwidth
 from mats.facts import GpuFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 from mats.registry import report_module
-from mats.units import peak_bandwidth
+from mats.units import MIB, peak_bandwidth
 
 PACKAGE = "gpu-mats"
 UNLISTED = Absent(AbsenceKind.NOT_FOUND, "the driver does not tell it and the table has no such GPU")
@@ -75,18 +75,14 @@ def compiling(capability: str, driver_cuda: str = "") -> list[Entry]:
     """What a compute capability means for a compiler and for CuPy."""
     known = architecture(capability)
     machine, portable = gencode(capability)
-    flags = Entry(
-        "gencode",
-        "flags for nvcc",
-        f"sm_{capability.replace('.', '')}",
-        f"{machine} (machine code for this GPU)\n{portable} (PTX, which the driver compiles for later ones)",
-        {"machine_code": machine, "ptx": portable},
-        "rule",
-    )
+    flags = [
+        Entry("gencode", "nvcc, this GPU", machine, machine, machine, "rule"),
+        Entry("gencode_ptx", "nvcc, later GPUs", portable, f"{portable} (PTX)", portable, "rule"),
+    ]
     if isinstance(known, Absent):
         text = f"{known.reason}: ask the documentation of your CUDA"
-        return [flags, Entry("cuda", "CUDA", "unknown", text, _absent(known), "table")]
-    return [_architecture(known), flags, _cuda(known), _cupy(known, driver_cuda)]
+        return [*flags, Entry("cuda", "CUDA", "unknown", text, _absent(known), "table")]
+    return [_architecture(known), *flags, _cuda(known), _cupy(known, driver_cuda)]
 
 
 def _capability(subject: Subject, capability: str | Absent) -> Entry:
@@ -107,9 +103,9 @@ def _cuda(known: Architecture) -> Entry:
     last: object = known.cuda_last or _absent(Absent(AbsenceKind.NOT_FOUND, f"not dropped by CUDA {CUDA_NEWEST}"))
     short = f"{known.cuda_first} to {known.cuda_last}" if known.cuda_last else f"{known.cuda_first} on"
     if known.cuda_last:
-        text = f"first {known.cuda_first}, last {known.cuda_last}"
+        text = f"{known.cuda_first} to {known.cuda_last}; later ones do not compile for it"
     else:
-        text = f"first {known.cuda_first}; no version has dropped it ({CUDA_NEWEST} is the newest that was asked)"
+        text = f"from {known.cuda_first} on (still in {CUDA_NEWEST}, the newest that was asked)"
     value = {"first": known.cuda_first, "last": last, "source": known.source}
     return Entry("cuda", "CUDA", short, text, value, "table")
 
@@ -123,9 +119,7 @@ def _cupy(known: Architecture, driver_cuda: str) -> Entry:
     if driver_cuda:
         text += f" (the driver serves CUDA {driver_cuda})"
     elif extra != EXTRAS[12] and older == EXTRAS[12]:
-        text += f", or [{older}] where the driver is older than 580 and so serves CUDA 12 only"
-    elif extra == EXTRAS[12]:
-        text += f": the one for CUDA 12, since CUDA {int(known.cuda_last.split('.')[0]) + 1} leaves it out"
+        text += f"; driver < 580: [{older}]"
     return Entry("cupy_extra", "CuPy", extra, text, extra, "rule")
 
 
@@ -171,18 +165,20 @@ def _peak(subject: Subject) -> Entry | None:
         peak = peak_bandwidth(clock, bus)
         formula = f"2 x {clock.value / 1e6:g} MHz x {bus.value:g} bit / 8"
         apart = isinstance(listed, Quantity) and abs(listed.value / peak.value - 1) > _NEAR_ENOUGH
-        differs = f"the table says {quantity_text(listed)}" if apart and isinstance(listed, Quantity) else ""
+        differs = f"the table says {rate_text(listed)}" if apart and isinstance(listed, Quantity) else ""
         return _bandwidth(peak, formula, "driver", differs)
     if product is None:
         return None
     if isinstance(listed, Absent) or isinstance(product.rate, Absent):
         return Entry("peak_bandwidth", "peak bandwidth", "", "not known", _value(listed), "table")
-    formula = f"{product.rate.value / 1e9:g} Gbit/s per pin x {bus.value:g} bit / 8" if isinstance(bus, Quantity) else ""
+    formula = (
+        f"{product.rate.value / 1e9:g} Gbit/s per pin x {bus.value:g} bit / 8" if isinstance(bus, Quantity) else ""
+    )
     return _bandwidth(listed, formula, "table")
 
 
 def _bandwidth(peak: Quantity, formula: str, origin: str, differs: str = "") -> Entry:
-    text = quantity_text(peak)
+    text = rate_text(peak)
     value = {**_value(peak), "formula": formula}
     return Entry("peak_bandwidth", "peak bandwidth", text, f"{text} = {formula}", value, origin, differs)
 
@@ -191,7 +187,7 @@ def _cache(subject: Subject) -> Entry | None:
     if subject.product is None:
         return None
     size = subject.product.cache
-    text = quantity_text(size) if isinstance(size, Quantity) else ""
+    text = f"{size.value / MIB:g} MiB" if isinstance(size, Quantity) else ""
     return Entry("l2_cache", "L2 cache", text, text or "not in the table", _value(size), "table")
 
 
@@ -210,7 +206,7 @@ def _pcie(subject: Subject) -> Entry | None:
     text = _link(generation, lanes)
     speed = pcie_bandwidth(generation, lanes)
     value = {"generation": _value(generation), "lanes": _value(lanes), "bandwidth_each_way": _value(speed)}
-    long = f"{text}, {quantity_text(speed)} each way" if isinstance(speed, Quantity) else text or "not in the table"
+    long = f"{text}, {rate_text(speed)} each way" if isinstance(speed, Quantity) else text or "not in the table"
     return Entry("pcie", "PCIe", text, long, value, origin, differs)
 
 
@@ -226,9 +222,13 @@ def _nvlink(subject: Subject) -> Entry | None:
     total, links, generation = product.nvlink, product.nvlink_links, product.nvlink_generation
     if isinstance(total, Absent) or isinstance(links, Absent) or isinstance(generation, Absent):
         return Entry("nvlink", "NVLink", "none", "none", None, "table")
-    short = f"{links.value:g} of generation {generation.value:g}"
+    short = f"{links.value:g} links, generation {generation.value:g}"
     each = Quantity(total.value / links.value / 2, Unit.BYTE_PER_SECOND)
-    text = f"{short}, {quantity_text(each)} each way and link; {quantity_text(total)} in all, both ways together"
+    several = "links" if links.value > 1 else "link"
+    text = (
+        f"{links.value:g} {several} of generation {generation.value:g}, {rate_text(each)} each way and link; "
+        f"{rate_text(total)} in all, both ways together"
+    )
     value = {"links": _value(links), "generation": _value(generation), "total_both_ways": _value(total)}
     return Entry("nvlink", "NVLink", short, text, value, "table")
 
@@ -260,6 +260,12 @@ def shared(sheets: list[tuple[Entry, ...]]) -> tuple[list[Entry], list[str]]:
         else:
             apart.append(key)
     return same, apart
+
+
+def rate_text(quantity: Quantity) -> str:
+    """Bytes per second in GB/s, whatever the size, so that GPUs compare."""
+    rate = quantity.value / 1e9
+    return f"{rate:,.0f} GB/s" if rate >= 1000 or float(rate).is_integer() else f"{rate:.1f} GB/s"
 
 
 def quantity_text(quantity: Quantity) -> str:

@@ -10,11 +10,19 @@ from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
 from mats.cli.options import COMMON, JUDGING, MORE_FILES, OUTPUTS, Argument, Values, command, evidence_option
 from mats.cli.world import World
-from mats.probe import Option, Probe
+from mats.probe import Option, OptionKind, Probe
 
-HELPERS = ("all", "explain", "judge", "report", "targets")
+HELPERS = ("all", "arch", "explain", "judge", "report", "targets")
 Helper = tuple[str, Callable[[Values], int], tuple[Option, ...], tuple[Argument, ...], str]
 """Name, what it does, its options and arguments, and its help."""
+
+ARCH_OPTIONS = (
+    Option("gpu-id", OptionKind.TEXT, "GPUs to ask, by index, UUID or PCI address; without it and a name: all."),
+    Option("target", OptionKind.TEXT, "The same as cuda:0, or a simulated machine, sim:PROFILE."),
+    Option("list", OptionKind.FLAG, "List every GPU of the table."),
+    Option("json", OptionKind.FLAG, "Print JSON."),
+)
+GPU_NAME = Argument("name", "NAME", "A GPU, a chip, or a compute capability: RTX 4070, AD104, sm_89.", many=True)
 
 ABOUT = "Can I trust this memory, and what it is connected to, with my work?"
 EXITS = (
@@ -73,6 +81,11 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
 
         return measure_all(values, world, argv)
 
+    def act_arch(values: Values) -> int:
+        from mats.cli.arch import arch
+
+        return arch(values, world)
+
     def act_explain(values: Values) -> int:
         from mats.cli.explain import explain
 
@@ -100,6 +113,7 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
     of_all, files = (COMMON, ()) if evidence is None else ((evidence, *COMMON), (MORE_FILES,))
     helpers: tuple[Helper, ...] = (
         ("all", act_all, of_all, files, "Run every probe that applies, into one report."),
+        ("arch", act_arch, ARCH_OPTIONS, (GPU_NAME,), "Tell what a GPU is to a compiler, by its name or its driver."),
         ("explain", act_explain, (), topic, "Tell about a probe, a limit, a fault, or the simulator."),
         ("judge", act_judge, (*OUTPUTS, *JUDGING), saved, "Judge a saved run again, by other limits."),
         ("report", act_report, views, saved, "Write reports of a saved run."),

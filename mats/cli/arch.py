@@ -17,7 +17,6 @@ from mats.architectures import (
     of_driver,
     products,
 )
-from mats.architectures.lookup import MAKERS_BY_VENDOR
 from mats.cli._lines import GAP, pairs, table, wrapped
 from mats.cli._sheet import Entry, Subject, capability_of, compiling, entry_json, shared, sheet
 from mats.cli.exits import ExitCode
@@ -27,8 +26,13 @@ from mats.cli.world import World
 from mats.facts import GpuFacts, MachineFacts
 from mats.model import Absent, Quantity
 from mats.probe import UsageError
-from mats.target import Target, parse_gpu_ids, parse_targets
+from mats.source import NothingThere
+from mats.target import Target, gpus_together, parse_gpu_ids, parse_targets
 
+TIMEOUT = 10.0
+"""Seconds that a driver is given to tell about all GPUs."""
+
+EXAMPLE = "mats arch RTX 4090"
 WIDEST = 110
 """Longer lines are hard to read, however wide the terminal is."""
 
@@ -88,7 +92,7 @@ def _found_text(subjects: Sequence[Subject], answer: Found, width: int) -> list[
 
 
 def _differing(names: list[str], sheets: list[tuple[Entry, ...]], keys: list[str], width: int) -> list[str]:
-    keys = [key for key in keys if key not in ("source", "gencode")] or keys
+    keys = [key for key in keys if key not in ("source", "gencode", "gencode_ptx")] or keys
     labels = {entry.key: entry.label for each in sheets for entry in each}
     rows = []
     for name, each in zip(names, sheets, strict=True):
@@ -98,11 +102,9 @@ def _differing(names: list[str], sheets: list[tuple[Entry, ...]], keys: list[str
 
 
 def _capability_text(known: Architecture, found: tuple[Product, ...], width: int) -> list[str]:
-    entries = compiling(known.capability)
-    lines = [f"Compute capability {known.capability}", *pairs([(entry.label, entry.long) for entry in entries], width)]
-    names = ", ".join(product.name for product in found) or "none in the table"
-    lines += pairs([("GPUs", names)], width)
-    return lines + _said(notes(known), width)
+    rows = [(entry.label, entry.long) for entry in compiling(known.capability)]
+    rows.append(("GPUs", "; ".join(product.name for product in found) or "none in the table"))
+    return [f"Compute capability {known.capability}", *pairs(rows, width), *_said(notes(known), width)]
 
 
 def _notes_text(subjects: Sequence[Subject], width: int) -> list[str]:
@@ -160,15 +162,85 @@ def _list(found: tuple[Product, ...], world: World, as_json: bool, width: int) -
     if as_json:
         world.say(_json("", subjects, None))
         return ExitCode.OK
-    keys = ("compute_capability", "chip", "memory", "peak_bandwidth", "cuda")
-    heads = ("", "capability", "chip", "memory", "peak", "CUDA")
+    heads = ("GPU", "cc", "memory", "peak", "CUDA")
     rows = []
-    for subject in subjects:
+    for product, subject in zip(found, subjects, strict=True):
         cells = {entry.key: entry.short for entry in sheet(subject)}
-        rows.append([_title(subject), *(cells[key] for key in keys)])
+        memory = f"{product.memory} {product.memory_type}"
+        rows.append([product.name, product.capability, memory, cells["peak_bandwidth"], cells["cuda"]])
     world.say("\n".join(table(heads, rows, width)))
     return ExitCode.OK
 
 
 def _live(values: Values, world: World, as_json: bool, width: int) -> int:
-    raise NotImplementedError
+    """The GPUs of this machine, as their driver knows them."""
+    try:
+        machine = read_machine(source_target(values), world)
+    except NothingThere as error:
+        world.tell(f"mats: {str(error).rstrip('.')}; a name works without a GPU: {EXAMPLE}")
+        return ExitCode.UNKNOWN
+    gpus = () if isinstance(machine.gpus, Absent) else machine.gpus
+    if not gpus:
+        world.tell(f"mats: {_nothing(machine)}; a name works without a GPU: {EXAMPLE}")
+        return ExitCode.UNKNOWN
+    found = products()
+    subjects = [_subject(gpu, machine, found) for gpu in gpus]
+    world.say(_json("", subjects, None) if as_json else "\n".join(_live_text(subjects, machine, width)))
+    unknown = any(isinstance(capability_of(subject), Absent) for subject in subjects)
+    return ExitCode.UNKNOWN if unknown else ExitCode.OK
+
+
+def source_target(values: Values) -> Target:
+    """The one source that ``--gpu-id`` or ``--target`` names; all GPUs of the machine without either."""
+    named = values.get("target") or []
+    if not named:
+        return gpus_together(parse_gpu_ids(values.get("gpu-id") or []))
+    targets = parse_targets(named)
+    if all(target.kind == "cuda" for target in targets):
+        return gpus_together(targets)
+    if len(targets) > 1 or targets[0].kind not in ("cuda", "sim"):
+        raise UsageError(f"--target: {', '.join(target.name for target in targets)}: give GPUs, or one sim:PROFILE")
+    return targets[0]
+
+
+def read_machine(target: Target, world: World) -> MachineFacts:
+    """Everything that is known of the GPUs at this moment. Raises SourceError."""
+    source = world.open_source(target, TIMEOUT)
+    try:
+        return source.read()
+    finally:
+        source.close()
+
+
+def _nothing(machine: MachineFacts) -> str:
+    failure = machine.nvml_failure
+    why = failure if isinstance(failure, str) else machine.gpus.reason if isinstance(machine.gpus, Absent) else ""
+    return f"no NVIDIA GPU can be asked: {why}" if why else "there is no NVIDIA GPU here"
+
+
+def _subject(gpu: GpuFacts, machine: MachineFacts, found: tuple[Product, ...]) -> Subject:
+    """The GPU with the one product that it is; where its name leaves several, with none."""
+    cuda = machine.cuda if isinstance(machine.cuda, str) else ""
+    listed = of_driver(gpu.name, found, gpu.memory.total) if isinstance(gpu.name, str) else ()
+    return Subject(listed[0] if len(listed) == 1 else None, gpu, cuda)
+
+
+def _live_text(subjects: Sequence[Subject], machine: MachineFacts, width: int) -> list[str]:
+    """Each GPU; those that are alike in everything are told of once."""
+    alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for subject in subjects:
+        rows = tuple((entry.label, _live_line(entry)) for entry in sheet(subject))
+        index = subject.facts.index if subject.facts is not None else None
+        shown = f"{index.value:g}" if isinstance(index, Quantity) else "?"
+        alike.setdefault((_title(subject), rows), []).append(shown)
+    lines: list[str] = []
+    for (title, rows), indices in alike.items():
+        lines += [f"GPU {', '.join(indices)}: {title}", *pairs(rows, width), ""]
+    driver = machine.driver if isinstance(machine.driver, str) else "of unknown version"
+    lines += wrapped(f"Asked of the driver, {driver}. What is marked (table) is from the table of products.", width)
+    return lines + _notes_text(subjects, width)
+
+
+def _live_line(entry: Entry) -> str:
+    mark = " (table)" if entry.origin == "table" and entry.key not in ("source", "cuda", "architecture") else ""
+    return entry.long + mark + (f"\n{entry.differs}" if entry.differs else "")
