@@ -18,7 +18,7 @@ FORMS = "cuda:0, cuda:all, host, sim:PLAN or file:PATH"
 NAMED_FILES = 3
 """How many files a target is named by."""
 LONG = 40
-"""Characters of a path from which on only its last part names a target."""
+"""Characters of a relative path from which on only its last part names a target."""
 
 _INDEX = r"[0-9]{1,4}"
 _UUID = r"(?:GPU|MIG)-[0-9A-Za-z./-]{4,}"
@@ -104,9 +104,13 @@ def gpus_together(targets: Iterable[Target]) -> Target:
 
 def evidence(paths: Sequence[str], shown: Sequence[str] = ()) -> Target:
     """Saved evidence of one machine. ``shown``: the paths as the user wrote them."""
-    names = [name if len(name) < LONG and len(paths) == 1 else PurePath(name).name or name for name in shown or paths]
+    names = [name if _is_short(name) and len(paths) == 1 else PurePath(name).name or name for name in shown or paths]
     more = [f"+{len(names) - NAMED_FILES}"] if len(names) > NAMED_FILES else []
     return Target("file", ",".join(names[:NAMED_FILES] + more), tuple(paths))
+
+
+def _is_short(name: str) -> bool:
+    return len(name) < LONG and not PurePath(name).is_absolute()
 
 
 def _cuda(argument: str) -> Target:

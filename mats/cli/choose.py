@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mats.cli.options import Values, evidence_files, evidence_option
+from mats.cli.options import Values, evidence_option
 from mats.cli.outputs import RUN_FILE, load_run
 from mats.cli.world import World
 from mats.codec import looks_like_run
@@ -32,12 +32,12 @@ class Choice:
     open_device: Callable[[Target], Device]
 
 
-def choose(values: Values, world: World, probes: Sequence[Probe], asked: bool) -> Choice:
-    """What was named by ``--target``, ``--gpu-id`` or files; else all GPUs; else the host. Raises UsageError.
+def choose(values: Values, files: Sequence[str], world: World, probes: Sequence[Probe], asked: bool) -> Choice:
+    """What was named by ``--target``, ``--gpu-id`` or as files; else all GPUs; else the host. Raises UsageError.
 
     ``probes``: those that are to be run; ``asked``: by name, so that each gets a target even if it does not fit.
     """
-    named, gpus, files = values.get("target") or [], values.get("gpu-id") or [], evidence_files(values, probes)
+    named, gpus = values.get("target") or [], values.get("gpu-id") or []
     if named and gpus:
         raise UsageError("give --target or --gpu-id, not both")
     if files and (named or gpus):

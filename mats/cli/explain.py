@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mats import registry
 from mats.cli.world import World
+from mats.device import DeviceError
 from mats.model import Limit, Quantity, Relation, Source
 from mats.probe import Probe, UsageError
 from mats.registry import Fault, OwnedLimit
@@ -17,7 +18,7 @@ _INDENT = 14
 
 
 def explain(topic: str, world: World) -> str:
-    """The page of a probe, a limit's code, a fault, or ``sim``. Raises UsageError for anything else."""
+    """The page of a probe, a limit's code, a fault, a plan, or ``sim``. Raises UsageError for anything else."""
     probes = world.probes()
     by_name = {name: probe for probe in probes.values() for name in (probe.name, *probe.aliases)}
     limits, faults = registry.limits(probes), world.faults()
@@ -29,13 +30,25 @@ def explain(topic: str, world: World) -> str:
         return limit_page(limits[topic.upper()])
     if topic in faults:
         return fault_page(faults[topic], [probe for probe in probes.values() if topic in probe.faults])
-    known = [*by_name, *limits, *faults, "sim"]
+    plans = _plans(world)
+    if topic.removeprefix("sim:") in plans:
+        name = topic.removeprefix("sim:")
+        return plan_page(name, plans[name], [probe for probe in probes.values() if name in probe.faults])
+    known = [*by_name, *limits, *faults, *plans, "sim"]
     near = difflib.get_close_matches(topic, known, n=1, cutoff=0.6)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise UsageError(
         f"nothing is known of {topic!r}{hint}: give a probe ({', '.join(probes) or 'there is none'}), "
-        "a limit's code, a fault's name, or sim"
+        "a limit's code, a fault's or a plan's name, or sim"
     )
+
+
+def _plans(world: World) -> dict[str, str]:
+    """The simulator's plans by name; none where it cannot be used."""
+    try:
+        return dict(world.plans())
+    except DeviceError:
+        return {}
 
 
 def probe_page(probe: Probe, docstring: str) -> str:
@@ -83,6 +96,16 @@ def fault_page(fault: Fault, probes: Iterable[Probe]) -> str:
         ("simulate", f"mats {caught.split(', ')[0]} --target sim:{fault.name}" if caught else ""),
     ]
     return "\n".join([f"{fault.name}  {fault.title}", *_rows(rows)])
+
+
+def plan_page(name: str, summary: str, probes: Sequence[Probe]) -> str:
+    """One plan of the simulator, and who must find what is wrong in it."""
+    caught = ", ".join(probe.name for probe in probes)
+    rows = [
+        ("found by", caught),
+        ("simulate", f"mats {probes[0].name if probes else 'all'} --target sim:{name}"),
+    ]
+    return "\n".join([*_wrapped(summary, f"sim:{name}  "), *_rows(rows)])
 
 
 def plans_page(plans: Iterable[tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 from mats import __version__, registry
-from mats.cli.choose import choose
+from mats.cli.choose import Choice, choose
 from mats.cli.exits import ExitCode, exit_code, unmeasured
 from mats.cli.options import (
     COMMON,
+    RUNNING,
     Values,
     evidence_files,
     evidence_option,
@@ -21,8 +23,10 @@ from mats.cli.options import (
     quick_values,
     read_value,
     texts,
+    was_given,
 )
 from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, table_files
+from mats.cli.piped import saved_input
 from mats.cli.progress import Watcher, meter
 from mats.cli.world import World, forget_lost_terminal, host_info
 from mats.limits import Override, parse_overrides
@@ -63,22 +67,45 @@ def _measure(
     threshold = fail_on(given.get("fail-on"))
     terms, notes = _terms(given, world, wanted)
     required = _required(given, world)
-    choice = choose(given, world, [task.probe for task in tasks], asked)
-    wanted.check()
+    probes = [task.probe for task in tasks]
+    with saved_input(evidence_files(given, probes), world) as files:
+        choice = choose(given, files, world, probes, asked)
+        wanted.check()
+        if asked:
+            notes += unused(choice, probes, given)
+        finished, told = _run(choice, Plan((), tasks, terms, required, command, notes, TOOL), world, wanted)
+    return conclude(finished, wanted, threshold, told)
+
+
+def _run(choice: Choice, plan: Plan, world: World, wanted: Outputs) -> tuple[Run, list[str]]:
+    """Run the plan on what was chosen; gives the run and what was told of exceptions that nobody foresaw."""
+    notes = plan.notes
     if choice.note:
         (world.tell if wanted.json or wanted.quiet else world.say)(choice.note)
         notes = (choice.note, *notes)
-    plan = Plan(choice.targets, tasks, terms, required, command, notes, TOOL, sources=choice.sources)
+    plan = dataclasses.replace(plan, targets=choice.targets, sources=choice.sources, notes=notes)
     shown = meter(world, json=wanted.json, quiet=wanted.quiet)
     watcher = Watcher(world, shown, wanted.folder)
     outside = Outside(choice.open_device, world.open_source, world.clock, host_info(world.root), watcher, wanted.save)
     stop = Stop()
     try:
         with signals(stop):
-            finished = run(plan, outside, stop)
+            return run(plan, outside, stop), watcher.crashes
     finally:
         shown.close()
-    return conclude(finished, wanted, threshold, watcher.crashes)
+
+
+def unused(choice: Choice, probes: Sequence[Probe], given: Values) -> tuple[str, ...]:
+    """What a note says of options that change how is measured, where a saved run is only shown again."""
+    if not any(target.kind == "file" and not target.paths for target in (*choice.targets, *choice.sources)):
+        return ()
+    kinds = (OptionKind.FILE_OUT, OptionKind.EVIDENCE)
+    options = [option for probe in probes for option in probe.options if option.kind not in kinds]
+    options += [option for option in RUNNING if option.name in ("seed", "force")]
+    named = dict.fromkeys(f"--{option.name}" for option in options if was_given(option, given))
+    if not named:
+        return ()
+    return (f"{' and '.join(named)} changed nothing: a saved run is judged again and not measured again",)
 
 
 def conclude(finished: Run, wanted: Outputs, threshold: Severity, told: Sequence[str] = ()) -> ExitCode:

@@ -40,6 +40,11 @@ READERS: Mapping[OptionKind, Callable[[str], object]] = {
     OptionKind.EVIDENCE: lambda _text: None,  # what stands in them comes to the probe through its source
 }
 
+_BARE: Mapping[OptionKind, str] = {
+    OptionKind.MEBIBYTES: "A bare number is MiB.",
+    OptionKind.SECONDS: "A bare number is seconds.",
+}
+
 CHOICE = (
     Option("target", OptionKind.TEXT, "What to test: cuda:0, cuda:all, host, sim:PLAN or file:RUN.json. Repeatable."),
     Option("gpu-id", OptionKind.TEXT, "GPUs to test, by index, UUID or PCI address. Repeatable."),
@@ -92,6 +97,12 @@ def read_value(option: Option, text: object) -> object:
 def default_value(option: Option) -> object:
     """The value of an option that was not given: text is read as if it were given, other values are base units."""
     return read_value(option, option.default) if isinstance(option.default, str) else _plain(option)
+
+
+def was_given(option: Option, given: Values) -> bool:
+    """Whether the user gave an option; a flag is there in any case and counts where it is not as usual."""
+    value = given.get(option.name)
+    return bool(value) is not bool(option.default) if option.kind is OptionKind.FLAG else value is not None
 
 
 def probe_values(probe: Probe, given: Values) -> Values:
@@ -212,7 +223,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         many = option.name in REPEATABLE or option.kind is OptionKind.EVIDENCE
         kind, default = (list[str] | None if many else str | None), None
         metavar = _OWN_METAVARS.get(option.name, METAVARS[option.kind])
-        text = f"{option.help} [default: {shown}]" if shown else option.help
+        text = " ".join(filter(None, (option.help, _BARE.get(option.kind), f"[default: {shown}]" if shown else "")))
         details = typer.Option(flag, help=text, metavar=metavar, show_default=False)
     return inspect.Parameter(
         identifier(option.name),

@@ -124,6 +124,10 @@ def outputs(values: Values, world: World, default_folder: Path | None = None) ->
     for name in ("html", "junit", "prometheus"):
         if values.get(name) == "":
             raise UsageError(f"--{name} needs the name of a file")
+        if values.get(name) == "-":
+            raise UsageError(
+                f"--{name} needs the name of a file; to standard output alone: --{name} /dev/stdout --quiet"
+            )
     result.folder = world.path(folder) if folder else default_folder
     result.own_folder = not folder and default_folder is not None
     for name in ("html", "junit", "prometheus"):
@@ -135,7 +139,7 @@ def outputs(values: Values, world: World, default_folder: Path | None = None) ->
 def table_files(probe: Probe, given: Values, world: World) -> list[TableFile]:
     """The table files that a probe's FILE_OUT options ask for. Raises UsageError for one without a name."""
     for option in probe.options:
-        if option.kind is OptionKind.FILE_OUT and given.get(option.name) == "":
+        if option.kind is OptionKind.FILE_OUT and given.get(option.name) in ("", "-"):
             raise UsageError(f"--{option.name} needs the name of a file")
     return [
         TableFile(world.path(str(given[option.name])), option, probe.name)

@@ -56,6 +56,7 @@ def list_targets(world: World) -> int:
         world.say(f"host      cannot be used: {error}")
     try:
         plans = [name for name, _summary in world.plans() if "@" not in name]
+        world.open_device(Target("sim", "healthy")).close()
         world.say(f"sim:PLAN  simulated: {len(plans)} plans are built in, see mats explain sim")
     except (DeviceError, UsageError) as error:
         world.say(f"sim       cannot be used: {error}")

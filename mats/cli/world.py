@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from mats import registry
 from mats.model import AbsenceKind, Absent, HostInfo, Quantity, Reading, TargetInfo, Unit
@@ -39,7 +39,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Leaves by the registry, time, chance, files and the two streams."""
+    """Leaves by the registry, time, chance, files and the three streams."""
 
     probes: Callable[[], Mapping[str, Probe]] = registry.probes
     reports: Callable[[], Mapping[str, Report]] = registry.reports
@@ -57,6 +57,7 @@ class World:
     """What relative names of files the user gives are relative to."""
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    stdin: Callable[[], BinaryIO | None] = lambda: sys.stdin.buffer if sys.stdin else None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def say(self, text: str) -> None:

@@ -272,7 +272,7 @@ def fake_world(
 ) -> World:
     """A world with these probes, devices and sources; its streams are texts, its files under ``folder``.
 
-    ``doors``: how devices or sources are opened, in the place of the planned ones.
+    ``doors``: how devices, sources or standard input are opened, in the place of the planned ones.
     """
     planned = {"host": FakeDevice()} if devices is None else devices
 
@@ -308,6 +308,7 @@ def fake_world(
         seed=lambda: 7,
         root=folder / "root",
         folder=folder,
+        stdin=doors.get("stdin", lambda: None),
         stdout=io.StringIO(),
         stderr=io.StringIO(),
         environment={} if environment is None else environment,

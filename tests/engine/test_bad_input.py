@@ -40,6 +40,8 @@ from .fakes import TEXT_REPORT, FakeDevice, printed, probe, told
         ("stress --junit .", 2, "it is a folder"),
         ("stress --bad-ranges nosuch/x.csv", 2, "no such file or directory"),
         (["stress", "--html", ""], 2, "--html needs the name of a file"),
+        (["stress", "--html", "-"], 2, "to standard output alone: --html /dev/stdout --quiet"),
+        (["stress", "--bad-ranges", "-"], 2, "--bad-ranges needs the name of a file"),
         (["stress", "--bad-ranges", ""], 2, "--bad-ranges needs the name of a file"),
         ("stress --html same --junit same", 2, "same is named for two files: one would be written over the other"),
         ("stress --out here --bad-ranges here/run.json", 2, "run.json is named for two files"),

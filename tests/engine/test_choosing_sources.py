@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -125,6 +127,51 @@ def test_a_source_of_files_is_given_their_paths(tmp_path: Path) -> None:
     assert opened[0].paths == (str(tmp_path / "a.txt"), str(tmp_path / "deep/b.log"))
 
 
+@pytest.mark.parametrize("argv", ["health --from -", "health -", "health --from - -", "--health --from -"])
+def test_standard_input_is_evidence(tmp_path: Path, argv: str) -> None:
+    # given
+    read: list[tuple[str, bytes]] = []
+
+    def opens(target: Target, _seconds: float | None) -> FakeSource:
+        (path,) = (Path(path) for path in target.paths)
+        read.append((str(path), path.read_bytes()))
+        return FakeSource(target_info(target.name, "file"))
+
+    # when
+    code, world = do(tmp_path, f"{argv} --json", HEALTH, open_source=opens, stdin=lambda: io.BytesIO(b"Xid"))
+    # then
+    ((name, content),) = read
+    assert code == 0
+    assert run_from_json(printed(world)).results[0].target == "file:stdin"
+    assert content == b"Xid"
+    assert not Path(name).exists()
+
+
+def test_a_pipe_that_a_shell_hands_over_is_evidence(tmp_path: Path) -> None:
+    # given
+    taken, given = os.pipe()
+    os.write(given, b"Xid")
+    os.close(given)
+    read: list[bytes] = []
+
+    def opens(target: Target, _seconds: float | None) -> FakeSource:
+        read.extend(Path(path).read_bytes() for path in target.paths)
+        return FakeSource(target_info(target.name, "file"))
+
+    # when
+    code, _world = do(tmp_path, f"health --json --from /dev/fd/{taken}", HEALTH, open_source=opens)
+    os.close(taken)
+    # then
+    assert (code, read) == (0, [b"Xid"])
+
+
+def test_nothing_on_standard_input_is_wrong_usage(tmp_path: Path) -> None:
+    code, world = do(tmp_path, "health --from -", HEALTH, stdin=lambda: None)
+
+    assert code == 2
+    assert "nothing is piped into it" in told(world)
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
@@ -188,6 +235,21 @@ def test_each_gpu_of_a_saved_run_is_shown_again(tmp_path: Path) -> None:
     assert code == 0
     results = run_from_json(printed(world)).results
     assert [result.target for result in results] == ["file:run.json#cuda:0", "file:run.json#cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "notes"),
+    [
+        ("", ()),
+        ("--seed 5 --load", ("--load and --seed changed nothing: a saved run is judged again and not measured again",)),
+    ],
+)
+def test_options_that_a_saved_run_does_not_heed_are_named(tmp_path: Path, argv: str, notes: tuple[str, ...]) -> None:
+    (tmp_path / "run.json").write_text(run_to_json(saved_run()))
+
+    _code, world = replaying(tmp_path, f"health --json run.json {argv}", HEALTH)
+
+    assert run_from_json(printed(world)).notes[1:] == notes
 
 
 def test_all_of_a_saved_run_is_all_it_holds(tmp_path: Path) -> None:

@@ -334,14 +334,23 @@ def test_a_run_can_be_resumed(tmp_path: Path) -> None:
     assert do(tmp_path, "stress --json --resume run/run.json", planned)[0] == 1
 
 
-def test_targets_are_listed_with_the_reason_when_there_is_none(tmp_path: Path) -> None:
-    code, world = do(tmp_path, "targets", HEALTHY)
+@pytest.mark.parametrize(
+    ("simulated", "line"),
+    [
+        (FakeDevice(), "sim:PLAN  simulated: 2 plans are built in, see mats explain sim"),
+        (DeviceError("there is no C++ compiler"), "sim       cannot be used: there is no C++ compiler"),
+    ],
+)
+def test_targets_are_listed_with_the_reason_when_there_is_none(
+    tmp_path: Path, simulated: FakeDevice | Exception, line: str
+) -> None:
+    code, world = do(tmp_path, "targets", HEALTHY, devices={"host": FakeDevice(), "sim:healthy": simulated})
 
     assert code == 0
     assert printed(world).splitlines() == [
         "cuda      none: no NVIDIA driver is loaded",
         "host      a planned host, 1.0 GiB",
-        "sim:PLAN  simulated: 2 plans are built in, see mats explain sim",
+        line,
     ]
 
 
@@ -355,6 +364,8 @@ def test_targets_are_listed_with_the_reason_when_there_is_none(tmp_path: Path) -
             ["fake.errors at most 0 count", "fail", "A definition, section 1", "planned so.", "[limits.STRESS-001]"],
         ),
         ("sim", ["sim:healthy", "one bit is stuck", "[[fault]]"]),
+        ("stuck_bit", ["sim:stuck_bit  one bit is stuck", "found by    stress", "mats stress --target sim:stuck_bit"]),
+        ("sim:healthy", ["sim:healthy  nothing is wrong", "mats all --target sim:healthy"]),
     ],
 )
 def test_explain(tmp_path: Path, topic: str, words: list[str]) -> None:
@@ -370,7 +381,15 @@ def test_help_shows_the_options_of_a_probe(tmp_path: Path, capsys: pytest.Captur
 
     text = capsys.readouterr().out
     assert code == 0
-    for words in ("Is stress in order?", "--size SIZE", "--passes N", "[default: 2]", "--target TARGET", "--fail-on"):
+    for words in (
+        "Is stress in order?",
+        "--size SIZE",
+        "bare number is MiB",
+        "--passes N",
+        "[default: 2]",
+        "--target TARGET",
+        "--fail-on",
+    ):
         assert words in text
     assert text.count("--force") == 1
 
