@@ -55,6 +55,12 @@ _PREFIXES: dict[Unit, Sequence[tuple[float, str]]] = {
 }
 
 
+_SPELLED = {
+    word.lower(): word for word in ("BAR1", "ECC", "GPU", "MIG", "NVLink", "PCI", "PCIe", "PID", "UUID", "VBIOS", "Xid")
+}
+"""The field's own abbreviations, which names in lower case lose."""
+
+
 def printable(text: str) -> str:
     """``text`` on one line, without what drives a terminal, breaks XML or cannot be encoded: that becomes U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", _BREAK.sub(" ", text))
@@ -139,21 +145,20 @@ def absent_text(absent: Absent) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people: ``21.4 s``, ``4 min 12 s``, ``2 h 5 min``."""
+    """A duration for people: ``21.4 s``, ``4 min 12 s``, ``2 h 5 min``, ``3 d 2 h``."""
     if seconds < 60:
         return quantity_text(Quantity(round(seconds, 3) if seconds >= 0.001 else seconds, Unit.SECOND))
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min"
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24:,} d {hours % 24} h"
 
 
-def measurement_name(measurement: Measurement) -> str:
-    """The dotted name, with the labels that tell apart several readings of one name."""
-    if not measurement.labels:
-        return measurement.name
-    return f"{measurement.name} ({', '.join(f'{key} {value}' for key, value in measurement.labels)})"
+def measurement_name(measurement: Measurement, but: str = "") -> str:
+    """The dotted name, with the labels that tell apart several readings of one name, all ``but`` one."""
+    labels = [f"{spelled(key)} {value}" for key, value in measurement.labels if not but or key != but]
+    return f"{measurement.name} ({', '.join(labels)})" if labels else measurement.name
 
 
 def relation_text(limit: Limit, beside: Reading | None = None) -> str:
@@ -163,12 +168,12 @@ def relation_text(limit: Limit, beside: Reading | None = None) -> str:
     return f"{words} {quantity_text(limit.bound, beside if same and isinstance(beside, Quantity) else None)}"
 
 
-def against_text(finding: Finding) -> str:
-    """The reading against its bound: ``memory.errors 4,096, in order is at most 0``."""
+def against_text(finding: Finding, but: str = "") -> str:
+    """The reading against its bound: ``memory.errors 4,096, in order is at most 0``; without the label ``but``."""
     reading = finding.measurement.reading
     overridden = " (set by the user)" if finding.limit.overridden else ""
     relation = relation_text(finding.limit, reading)
-    return f"{measurement_name(finding.measurement)} {reading_text(reading)}, in order is {relation}{overridden}"
+    return f"{measurement_name(finding.measurement, but)} {reading_text(reading)}, in order is {relation}{overridden}"
 
 
 def source_text(limit: Limit) -> str:
@@ -186,6 +191,11 @@ def time_text(started: str) -> str:
         return started
     zone = moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + (f" {zone[:3]}:{zone[3:5]}" if zone else "")
+
+
+def spelled(name: str) -> str:
+    """A name of the saved run as people write it: ``gpu_index`` is ``GPU index``."""
+    return " ".join(_SPELLED.get(word, word) for word in name.replace("_", " ").split(" "))
 
 
 def plural(count: int, noun: str) -> str:

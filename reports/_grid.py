@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mats.model import Absent, Cell, Column, Measurement, Quantity, Table, Unit
 
-from ._format import measurement_name, number_text, plural, printable, quantity_text, scale_for
+from ._format import duration_text, measurement_name, number_text, plural, printable, quantity_text, scale_for, spelled
 
 SERIES = ("sweeps", "conditions")
 """Tables with a row for each moment: shown as their range, or in intervals, and in full only as JSON and CSV."""
@@ -17,6 +17,10 @@ _INTERVALS = 12
 
 _MOMENTS = ("time", "from", "to")
 """Columns that say when, not how long; their prefix is their own."""
+
+
+_LONG = 7200
+"""From this many seconds on a duration is told in hours and minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,10 @@ def _column_of(
 ) -> tuple[str, tuple[str, ...], bool]:
     """Head, cells and whether they are set flush right."""
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
-    name = column.name.replace("_", " ")
+    name = spelled(column.name)
+    if column.unit is Unit.SECOND and column.name not in _MOMENTS and max(numbers, default=0) >= _LONG:
+        told = (duration_text(cell) if isinstance(cell, int | float) else cell_text(cell) for cell in cells)
+        return printable(name), tuple(told), True
     if column.unit is None:
         scale = scale_for(Unit.COUNT, numbers)
         head = name
@@ -81,8 +88,8 @@ def _column_of(
 
 
 def cell_text(cell: str | Absent) -> str:
-    """A cell that is no number; an absent one is short, as its reason is told in the list of what was not seen."""
-    return "not seen" if isinstance(cell, Absent) else printable(cell)
+    """A cell that is no number, lines kept; an absent one is short, as its reason is told among what was not seen."""
+    return "not seen" if isinstance(cell, Absent) else "\n".join(printable(line) for line in cell.splitlines())
 
 
 def readings_grid(measurements: Sequence[Measurement]) -> Grid:
@@ -117,7 +124,7 @@ def ranges_grid(table: Table) -> Grid | None:
             continue
         scale = scale_for(column.unit, numbers)
         cells = (numbers[0], min(numbers), max(numbers), numbers[-1])
-        head = f"{column.name.replace('_', ' ')} [{scale.unit}]" if scale.unit else column.name.replace("_", " ")
+        head = f"{spelled(column.name)} [{scale.unit}]" if scale.unit else spelled(column.name)
         rows.append((printable(head), *(number_text(cell, scale) for cell in cells), f"{len(numbers):,}"))
     if not rows:
         return None

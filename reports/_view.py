@@ -5,43 +5,59 @@ The words are made once here; the reports differ in layout alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mats.model import (
     PRECEDENCE,
-    Absent,
     Diagnosis,
-    Finding,
     Result,
     Run,
     Severity,
-    Table,
     TargetInfo,
     Verdict,
     worst,
 )
 
-from ._format import against_text, measurement_name, plural, printable
-from ._grid import absent_cells
+from ._format import against_text, plural, printable
+from ._parts import GRAVEST_FIRST, FindingGroup, account_text, grouped, part_label
 
-SIMULATED = "SIMULATED: the memory and its faults are invented; nothing here is evidence about real hardware."
+SIMULATED = "SIMULATED: invented hardware and faults, no evidence about real ones."
 HOST = "This is host memory (DRAM), not a GPU."
 
 NOTHING_MISSING = "no reading that was asked for is missing"
 
-_GRAVEST_FIRST = (Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.NOTE)
+_NAMED = 2
+"""Findings that the sentence of a target of many parts names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetView:
-    """One target's part of a report. ``info`` is None where the target could not be opened."""
+    """One target's part of a report. ``info`` is None where the target could not be opened.
+
+    ``stopped``: why the run stopped early, or empty.
+    """
 
     name: str
     info: TargetInfo | None
-    verdict: Verdict
-    sentence: str
-    stamp: str
     results: tuple[Result, ...]
+    stopped: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(result.verdict for result in self.results)
+
+    @property
+    def sentence(self) -> str:
+        """Why the verdict is what it is."""
+        return printable(_sentence(self))
+
+    @property
+    def stamp(self) -> str:
+        """What the figures are not evidence of; empty for a GPU."""
+        if self.simulated:
+            return SIMULATED
+        return HOST if self.kind == "host" else ""
 
     @property
     def kind(self) -> str:
@@ -53,15 +69,22 @@ class TargetView:
         return is_simulated(self.info, self.name)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The gravest first."""
-        found = [finding for result in self.results for finding in result.findings]
-        return tuple(sorted(found, key=lambda finding: _GRAVEST_FIRST.index(finding.severity)))
+    def groups(self) -> tuple[FindingGroup, ...]:
+        """The findings, the gravest first; the same one on several parts of the target is one."""
+        made = [group for result in self.results for group in grouped(result.findings, part_label(result.observation))]
+        return tuple(sorted(made, key=lambda group: GRAVEST_FIRST.index(group.first.severity)))
+
+    @property
+    def advice(self) -> str:
+        """What to do first, for a target of many parts, whose findings stand below a table of them."""
+        groups = [group for group in self.groups if group.label and group.first.severity.value == self.verdict.value]
+        return printable(": ".join(filter(None, (groups[0].where, groups[0].first.advice)))) if groups else ""
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
         """Those that no finding carries already."""
-        told = {fault for finding in self.findings for fault in finding.fault.split(", ")}
+        findings = (finding for result in self.results for finding in result.findings)
+        told = {fault for finding in findings for fault in finding.fault.split(", ")}
         found = (diagnosis for result in self.results for diagnosis in result.observation.diagnoses)
         return tuple(diagnosis for diagnosis in found if diagnosis.fault not in told)
 
@@ -94,43 +117,51 @@ def target_views(run: Run) -> tuple[TargetView, ...]:
     """Every target of the run in its order, also those of which only a result tells."""
     infos = {info.name: info for info in run.targets}
     names = dict.fromkeys((*infos, *(result.target for result in run.results)))
-    return tuple(_target_view(name, infos.get(name), run) for name in names)
-
-
-def _target_view(name: str, info: TargetInfo | None, run: Run) -> TargetView:
-    results = tuple(result for result in run.results if result.target == name)
-    verdict = worst(result.verdict for result in results)
-    stamp = ""
-    if is_simulated(info, name):
-        stamp = SIMULATED
-    elif (kind_of(info) if info else name) == "host":
-        stamp = HOST
-    return TargetView(name, info, verdict, _sentence(verdict, results, run), stamp, results)
-
-
-def _sentence(verdict: Verdict, results: tuple[Result, ...], run: Run) -> str:
-    """Why the verdict is what it is."""
-    if not results:
-        return printable(f"nothing was measured: {run.partial or 'no probe was run'}")
-    if verdict in (Verdict.UNKNOWN, Verdict.ERROR):
-        named = [result for result in results if result.verdict is verdict]
-        words = "could not tell" if verdict is Verdict.UNKNOWN else "failed to work"
-        first = f"{named[0].probe} {words}: {named[0].reason.rstrip('.') or 'no reason was recorded'}"
-        return printable(first + _and_more(len(named) - 1, "probe"))
-    findings = sorted(
-        (finding for result in results for finding in result.findings),
-        key=lambda finding: _GRAVEST_FIRST.index(finding.severity),
+    return tuple(
+        TargetView(name, infos.get(name), tuple(result for result in run.results if result.target == name), run.partial)
+        for name in names
     )
-    probes = plural(len(results), "probe")
-    if verdict is Verdict.PASS:
-        noted = f", {plural(len(findings), 'note')}" if findings else ""
-        return f"nothing out of order in {probes} ({', '.join(result.probe for result in results)}){noted}"
-    if not findings:
+
+
+def _sentence(view: TargetView) -> str:
+    if not view.results:
+        return f"nothing was measured: {view.stopped or 'no probe was run'}"
+    if view.verdict in (Verdict.UNKNOWN, Verdict.ERROR):
+        named = [result for result in view.results if result.verdict is view.verdict]
+        words = "could not tell" if view.verdict is Verdict.UNKNOWN else "failed to work"
+        first = f"{named[0].probe} {words}: {named[0].reason.rstrip('.') or 'no reason was recorded'}"
+        return first + _and_more(len(named) - 1, "probe")
+    groups, probes = view.groups, plural(len(view.results), "probe")
+    if view.verdict is Verdict.PASS:
+        accounts = [account_text(result, view.kind) for result in view.results if part_label(result.observation)]
+        names = ", ".join(result.probe for result in view.results)
+        noted = f", {plural(len(groups), 'note')}" if groups and not accounts else ""
+        return "; ".join((f"nothing out of order in {probes} ({names}){noted}", *accounts))
+    if not groups:
         return f"{probes} ended so without a finding"
-    finding = findings[0]
+    if groups[0].label:
+        return _places(groups)
+    finding = groups[0].first
     named_fault = f", diagnosed as {finding.fault}" if finding.fault else ""
-    text = f"{finding.title}: {against_text(finding)}{named_fault}"
-    return printable(text + _and_more(len(findings) - 1, "finding"))
+    return f"{finding.title}: {against_text(finding)}{named_fault}{_and_more_findings(groups[1:])}"
+
+
+def _places(groups: Sequence[FindingGroup]) -> str:
+    """The gravest findings by the parts they were made on."""
+    gravest = [group for group in groups if group.first.severity is groups[0].first.severity][:_NAMED]
+    titles: dict[str, list[str]] = {}
+    for group in gravest:
+        titles.setdefault(group.where, []).append(group.first.title)
+    named = "; ".join(": ".join(filter(None, (where, ", ".join(told)))) for where, told in titles.items())
+    return named + _and_more_findings(groups[len(gravest) :])
+
+
+def _and_more_findings(groups: Sequence[FindingGroup]) -> str:
+    """`` (and 2 more findings, 1 note)``."""
+    notes = sum(group.first.severity is Severity.NOTE for group in groups)
+    findings = len(groups) - notes
+    told = [plural(findings, "more finding")] if findings else []
+    return f" (and {', '.join(told + ([plural(notes, 'note')] if notes else []))})" if groups else ""
 
 
 def _and_more(count: int, noun: str) -> str:
@@ -167,47 +198,3 @@ def partial_lines(view: TargetView) -> tuple[str, ...]:
         for result in view.results
         if result.observation.partial
     )
-
-
-def not_seen(view: TargetView) -> tuple[tuple[str, str], ...]:
-    """What could not be had and why: (name, reason) of facts of the target, measurements and cells of tables."""
-    lines: list[tuple[str, str]] = []
-    if view.info:
-        facts = {
-            "target.memory_total": view.info.memory_total,
-            "target.cache_size": view.info.cache_size,
-            "target.peak_bandwidth": view.info.peak_bandwidth,
-        }
-        lines += [(name, reading.reason) for name, reading in facts.items() if isinstance(reading, Absent)]
-    for result in view.results:
-        lines += _not_seen_by(result, view.kind)
-    if not view.results:
-        lines.append(("every reading", "no probe was run"))
-    return tuple(dict.fromkeys((printable(name), printable(reason)) for name, reason in lines))
-
-
-def _not_seen_by(result: Result, kind: str) -> list[tuple[str, str]]:
-    measurements = result.observation.measurements
-    lines = [
-        (measurement_name(measurement), measurement.reading.reason)
-        for measurement in measurements
-        if isinstance(measurement.reading, Absent)
-    ]
-    for table in result.observation.tables:
-        lines += absent_cells(table)
-    names = {measurement.name for measurement in measurements}
-    asked = dict.fromkeys(
-        limit.measurement
-        for limit in result.limits
-        if limit.measurement not in names and (not limit.kinds or kind in limit.kinds)
-    )
-    if measurements and result.verdict is not Verdict.ERROR:
-        return lines + [(name, f"a limit asks for it, and {result.probe} did not measure it") for name in asked]
-    reason = result.reason or result.observation.partial
-    if not measurements and not asked:
-        return [*lines, (f"every reading of {result.probe}", reason or "it measured nothing")]
-    return lines + [(name, reason or f"{result.probe} measured nothing") for name in asked]
-
-
-def find_table(result: Result, name: str) -> Table | None:
-    return next((table for table in result.observation.tables if table.name == name), None)

@@ -7,6 +7,7 @@ also in a table. The page forbids itself every request (Content-Security-Policy)
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +18,6 @@ from mats.report import Report
 
 from ._figures import MAX_ROWS, Figure, figures_of
 from ._format import (
-    against_text,
     duration_text,
     measurement_name,
     printable,
@@ -27,11 +27,14 @@ from ._format import (
     source_text,
     time_text,
 )
+from ._gaps import Gap, gaps
 from ._grid import SERIES, Grid, grid_of, ranges_grid, statistic_text
+from ._matrix import Matrix, matrix_of, readings_matrix
+from ._part_tables import PartTables
+from ._parts import account_text, evidence_lines, part_label, reading_text_of
 from ._view import (
     NOTHING_MISSING,
     TargetView,
-    not_seen,
     partial_lines,
     run_partial,
     run_sentence,
@@ -41,6 +44,8 @@ from ._view import (
 
 if TYPE_CHECKING:
     import jinja2
+
+_LOG_LINE = re.compile(r"\bNVRM: |\bkernel: |\bnvidia-nvswitch|\bXid \(|^\[ *\d+\.\d+\]")
 
 _BEFORE_READINGS = ("coverage", "tests", "latency")
 
@@ -52,6 +57,16 @@ class _Plot:
 
 
 @dataclass(frozen=True, slots=True)
+class _Folded:
+    """What is shown of a result of many parts instead of its readings in one list."""
+
+    overview: tuple[Grid, ...]
+    account: str
+    matrix: Matrix
+    readings: Grid
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """One probe's part of a target's section."""
 
@@ -59,6 +74,7 @@ class _Part:
     grids: tuple[Grid, ...]
     plots: tuple[_Plot, ...]
     limits: Grid
+    folded: _Folded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,7 @@ class _Target:
     partial: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     parts: tuple[_Part, ...]
-    not_seen: tuple[tuple[str, str], ...]
+    gaps: tuple[Gap, ...]
 
 
 def render(run: Run) -> str:
@@ -123,8 +139,20 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FunctionLoader(_resource),
         keep_trailing_newline=True,
     )
-    environment.filters.update(against=against_text, source=source_text, duration=duration_text, time=time_text)
+    environment.filters.update(
+        readings=reading_text_of,
+        evidence=evidence_lines,
+        source=source_text,
+        duration=duration_text,
+        time=time_text,
+        loglike=_is_log_line,
+    )
     return environment
+
+
+def _is_log_line(text: str) -> bool:
+    """Whether a text is a line of the kernel's log, which is shown as it was printed."""
+    return bool(_LOG_LINE.search(text))
 
 
 def _plots_json(plots: list[_Plot]) -> str:
@@ -139,12 +167,14 @@ def _target(view: TargetView, number: int) -> _Target:
         view=view,
         partial=partial_lines(view),
         facts=tuple(_target_facts(view)),
-        parts=tuple(_part(result, f"plot-{number}-{at}") for at, result in enumerate(view.results, start=1)),
-        not_seen=not_seen(view),
+        parts=tuple(_part(view, result, f"plot-{number}-{at}") for at, result in enumerate(view.results, start=1)),
+        gaps=gaps(view),
     )
 
 
-def _part(result: Result, id: str) -> _Part:
+def _part(view: TargetView, result: Result, id: str) -> _Part:
+    if part_label(result.observation):
+        return _folded_part(view, result)
     figures = figures_of(result.observation)
     drawn = {figure.grid.name for figure in figures if figure.grid}
     return _Part(
@@ -153,6 +183,17 @@ def _part(result: Result, id: str) -> _Part:
         plots=tuple(_Plot(f"{id}-{figure.key}", figure) for figure in figures),
         limits=_limits_grid(result),
     )
+
+
+def _folded_part(view: TargetView, result: Result) -> _Part:
+    tables = PartTables(result, view.kind)
+    folded = _Folded(
+        overview=tuple(grid_of(table) for table in tables.of_parts),
+        account=account_text(result, view.kind),
+        matrix=matrix_of(result, view.kind),
+        readings=readings_matrix(result),
+    )
+    return _Part(result, tuple(grid_of(table, MAX_ROWS) for table in tables.others), (), _limits_grid(result), folded)
 
 
 def _grids(result: Result, drawn: set[str]) -> Iterator[Grid]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 
-from mats.model import Absent, Finding, Limit, Measurement, Quantity, Result, Run, Severity, Verdict
+from mats.model import Finding, Limit, Quantity, Result, Run, Severity, Verdict
 from mats.report import Report
 
 from ._format import against_text, measurement_name, printable, quantity_text, relation_text, source_text
+from ._parts import Outcome, Standing, checks_of, folded_readings, part_label, part_text
 from ._view import TargetView, run_partial, run_sentence, target_views
 
 
@@ -56,8 +57,13 @@ def _add_suite(root: ET.Element, view: TargetView, run: Run, fail_on: Severity) 
         _skip(case, view.sentence)
     for result in view.results:
         _add_probe(suite, view, result, fail_on)
+        checks = {check.limit: check for check in checks_of(result, view.kind)}
         for limit in result.limits:
-            _add_limit(suite, view, result, limit, fail_on)
+            for outcome in checks[limit].outcomes if limit in checks else ():
+                _add_outcome(suite, view, result, limit, outcome, fail_on)
+            if limit not in checks:
+                case = _case(suite, f"mats.{view.name}.{result.probe}", _limit_name(limit), 0)
+                _skip(case, f"this limit is for targets of kind {', '.join(limit.kinds)}")
     _count(suite, suite)
 
 
@@ -103,13 +109,11 @@ def _probe_lines(result: Result) -> Iterator[str]:
         yield printable(f"PARTIAL: {result.observation.partial}")
     for note in result.observation.notes:
         yield printable(note)
-    for measurement in result.observation.measurements:
-        name, reading = measurement_name(measurement), measurement.reading
-        if isinstance(reading, Absent):
-            yield printable(f"{name}, not seen: {reading.reason}")
-        else:
-            statistic = f" ({measurement.statistic})" if measurement.statistic else ""
-            yield printable(f"{name} {quantity_text(reading)}{statistic}")
+    label = part_label(result.observation)
+    for name, places in folded_readings(result.observation).items():
+        for text, parts in places.items():
+            where = f", {part_text(label, parts)}" if any(parts) else ""
+            yield printable(f"{name}{where}{text}")
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
@@ -122,43 +126,40 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     yield printable(f"source: {source_text(finding.limit)}")
 
 
-def _add_limit(suite: ET.Element, view: TargetView, result: Result, limit: Limit, fail_on: Severity) -> None:
-    """A test case for the limit: broken, kept, or not judged and why."""
-    name = f"{limit.code} {limit.title}: {limit.measurement} {relation_text(limit)}"
-    case = _case(suite, f"mats.{view.name}.{result.probe}", name, 0)
-    if limit.kinds and view.kind not in limit.kinds:
-        _skip(case, f"this limit is for targets of kind {', '.join(limit.kinds)}")
-        return
-    findings = [finding for finding in result.findings if finding.code == limit.code]
-    named = [item for item in result.observation.measurements if item.name == limit.measurement]
-    if not findings:
-        _add_kept(case, result, named)
-        return
-    text = "\n".join(line for finding in findings for line in _finding_lines(finding))
-    message = printable("; ".join(against_text(finding) for finding in findings))
-    severity = findings[0].severity
+def _limit_name(limit: Limit) -> str:
+    return f"{limit.code} {limit.title}: {limit.measurement} {relation_text(limit)}"
+
+
+def _add_outcome(
+    suite: ET.Element, view: TargetView, result: Result, limit: Limit, outcome: Outcome, fail_on: Severity
+) -> None:
+    """A test case for the limit on one part of the target: broken, kept, or not judged and why."""
+    label = part_label(result.observation)
+    where = f", {part_text(label, [outcome.part])}" if outcome.part else ""
+    case = _case(suite, f"mats.{view.name}.{result.probe}", f"{_limit_name(limit)}{where}", 0)
+    if outcome.standing in (Standing.NOT_SEEN, Standing.NOT_SUPPORTED):
+        _skip(case, f"not seen: {outcome.why}")
+    elif not outcome.findings:
+        readings = (
+            f"{measurement_name(item)} {quantity_text(item.reading)}"
+            for item in outcome.measurements
+            if isinstance(item.reading, Quantity)
+        )
+        ET.SubElement(case, "system-out").text = printable("; ".join(readings))
+    else:
+        _add_broken(case, limit, outcome, fail_on)
+
+
+def _add_broken(case: ET.Element, limit: Limit, outcome: Outcome, fail_on: Severity) -> None:
+    text = "\n".join(line for finding in outcome.findings for line in _finding_lines(finding))
+    message = printable("; ".join(against_text(finding) for finding in outcome.findings))
+    severity = outcome.findings[0].severity
     if _fails(severity, fail_on):
         ET.SubElement(case, "failure", type=limit.code, message=message).text = text
     elif severity is Severity.UNKNOWN:
         _skip(case, message)
     else:
         ET.SubElement(case, "system-out").text = text
-
-
-def _add_kept(case: ET.Element, result: Result, named: Sequence[Measurement]) -> None:
-    """A limit that nothing broke: passed where all that it asks for was read, otherwise skipped."""
-    absent = dict.fromkeys(item.reading.reason for item in named if isinstance(item.reading, Absent))
-    if absent:
-        _skip(case, f"not seen: {'; '.join(absent)}")
-    elif not named:
-        _skip(case, f"not seen: {result.reason or f'{result.probe} did not measure it'}")
-    else:
-        readings = (
-            f"{measurement_name(item)} {quantity_text(item.reading)}"
-            for item in named
-            if isinstance(item.reading, Quantity)
-        )
-        ET.SubElement(case, "system-out").text = printable("; ".join(readings))
 
 
 def _add_unmeasured(root: ET.Element, run: Run, missing: Sequence[str]) -> None:

@@ -1,20 +1,24 @@
 """The report for monitoring: Prometheus text exposition, version 0.0.4, for node_exporter's textfile collector.
 
 Every reading is a gauge named after its measurement, in base units that its name ends with. An absent reading has no
-sample, which would be a number, but one of ``mats_absent`` with its reason; a verdict is a set of five states.
+sample, which would be a number: ``mats_unseen`` counts them, and ``mats_absent`` tells the reason of each but for a
+target of many parts (GPUs), where that would be hundreds of series. A verdict is a set of five states.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mats.model import Absent, Measurement, Result, Run, Unit, Verdict
+from mats.model import AbsenceKind, Absent, Measurement, Result, Run, Unit, Verdict
 from mats.report import Report
 
 from ._format import printable
+from ._part_tables import cell_part, column_of_parts
+from ._parts import part_label, part_of, verdicts_by_part
 from ._view import TargetView, run_verdict, target_views
 
 _SUFFIX = {
@@ -27,6 +31,9 @@ _SUFFIX = {
     Unit.RATIO: "ratio",
     Unit.COUNT: "",
 }
+_RESERVED = ("bucket", "count", "sum", "total")
+"""Endings that say of a metric that it is no gauge."""
+
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_]+")
 
 Labels = tuple[tuple[str, str], ...]
@@ -100,22 +107,68 @@ def _add_result(families: _Families, view: TargetView, result: Result) -> None:
     partial = int(bool(result.observation.partial))
     families.add("mats_probe_partial", "1 when a probe stopped early.", labels, partial)
     for finding in result.findings:
-        about: Labels = (
+        own = _own_labels(finding.measurement.labels, ["code", "severity", "fault", *(name for name, _ in labels)])
+        broken: Labels = (
             ("code", finding.code),
             ("severity", finding.severity.value),
             ("fault", finding.fault or "none"),
         )
-        families.add("mats_finding", "A limit that was broken; always 1.", (*labels, *about), 1)
+        families.add("mats_finding", "A limit that was broken; always 1.", (*labels, *own, *broken), 1)
     if result.verdict in (Verdict.UNKNOWN, Verdict.ERROR):
         about = (("verdict", result.verdict.value), ("reason", result.reason))
         families.add("mats_undecided", "Why a probe came to no verdict; always 1.", (*labels, *about), 1)
+    _add_parts(families, labels, result, view.kind)
+    label, uuids = part_label(result.observation), _uuids(result)
     for measurement in result.observation.measurements:
-        _add_measurement(families, labels, measurement)
+        of_part = _named(labels, uuids.get(part_of(measurement, label), ""))
+        _add_measurement(families, of_part, measurement, reasons=not label)
 
 
-def _add_measurement(families: _Families, labels: Labels, measurement: Measurement) -> None:
+def _uuids(result: Result) -> dict[str, str]:
+    """The UUID of each part, where a table of the result tells it."""
+    label = part_label(result.observation)
+    found: dict[str, str] = {}
+    for table in result.observation.tables:
+        at = column_of_parts(table, label)
+        uuid = next((index for index, column in enumerate(table.columns) if column.name == "uuid"), None)
+        for row in table.rows if at is not None and uuid is not None else ():
+            cell = row[uuid or 0]
+            if isinstance(cell, str) and cell:
+                found.setdefault(cell_part(row[at or 0]), cell)
+    return found
+
+
+def _named(labels: Labels, uuid: str) -> Labels:
+    """The labels with the part's own UUID."""
+    return (*(pair for pair in labels if pair[0] != "uuid"), ("uuid", uuid)) if uuid else labels
+
+
+def _add_parts(families: _Families, labels: Labels, result: Result, kind: str) -> None:
+    """Of each part its verdict, and how many of its readings are absent."""
+    label, uuids = part_label(result.observation), _uuids(result)
+    absent = Counter(
+        (part_of(measurement, label), measurement.reading.kind is not AbsenceKind.NOT_SUPPORTED)
+        for measurement in result.observation.measurements
+        if isinstance(measurement.reading, Absent)
+    )
+    verdicts = verdicts_by_part(result, kind)
+    whole = dict.fromkeys(part_of(measurement, label) for measurement in result.observation.measurements)
+    for part in whole:
+        named = _named(labels, uuids.get(part, ""))
+        about: Labels = (*named, *_own_labels(((label, part),) if part else (), [name for name, _ in named]))
+        for supported in (True, False):
+            help = "How many readings could not be had; supported: whether the hardware has what was asked for."
+            families.add("mats_unseen", help, (*about, ("supported", _flag(supported))), absent[part, supported])
+        if part in verdicts:
+            help = "Verdict on a part of a target, such as a GPU."
+            _add_states(families, "mats_part_verdict", help, about, verdicts[part])
+
+
+def _add_measurement(families: _Families, labels: Labels, measurement: Measurement, reasons: bool) -> None:
     own = _own_labels(measurement.labels, [name for name, _ in labels])
     reading = measurement.reading
+    if isinstance(reading, Absent) and not reasons:
+        return
     if isinstance(reading, Absent):
         about = (("measurement", measurement.name), ("absence", reading.kind.value), ("reason", reading.reason))
         families.add("mats_absent", "A reading that could not be had, and why; always 1.", (*labels, *own, *about), 1)
@@ -131,6 +184,8 @@ def metric_name(measurement: str, unit: Unit) -> str:
     suffix = _SUFFIX[unit]
     if suffix in words:
         words.remove(suffix)
+    if not suffix and words and words[-1] in _RESERVED:
+        words.append("value")
     return "_".join(("mats", *words, suffix) if suffix else ("mats", *words))
 
 

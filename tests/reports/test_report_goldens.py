@@ -11,6 +11,9 @@ from mats.reports import console, html, json_run, junit, prometheus
 
 from .example_runs import EXAMPLES
 from .golden import check_golden
+from .health_runs import broken_machine, laptop
+
+RUNS = {**EXAMPLES, "health_broken": broken_machine, "health_laptop": laptop}
 
 REPORTS: dict[str, Callable[[Run], str]] = {
     "run.json": json_run.REPORT.render,
@@ -23,9 +26,9 @@ REPORTS: dict[str, Callable[[Run], str]] = {
 
 
 @pytest.mark.parametrize("report", REPORTS)
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", RUNS)
 def test_a_report_is_as_its_golden_file_shows(example: str, report: str) -> None:
-    run = EXAMPLES[example]()
+    run = RUNS[example]()
 
     text = REPORTS[report](run)
 

@@ -1,0 +1,142 @@
+"""What could not be had, and why: each reading on a line of its own, or folded by the reason over a target's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mats.model import AbsenceKind, Absent, Result, TargetInfo, Verdict
+
+from ._format import measurement_name, plural, printable
+from ._grid import absent_cells
+from ._part_tables import cell_part, column_of_parts
+from ._parts import part_label, part_of, part_text
+from ._view import TargetView
+
+_NAMES = 4
+"""Names that are told of one reason where room is scarce."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What was not seen for one reason. ``where``: the parts it concerns, or empty for the target as a whole.
+
+    ``supported``: False where the hardware does not have what was asked for.
+    """
+
+    where: str
+    reason: str
+    names: tuple[str, ...]
+    folded: bool = False
+    supported: bool = True
+
+    def text(self, limit: int | None = _NAMES) -> str:
+        """One paragraph, with at most ``limit`` names where it is folded (None: all)."""
+        if not self.folded:
+            return f"{self.names[0]}, not seen: {self.reason}"
+        shown = self.names if limit is None or len(self.names) <= limit + 1 else self.names[:limit]
+        rest = f" and {plural(len(self.names) - len(shown), 'more reading')}" if len(shown) < len(self.names) else ""
+        return f"{self.reason.rstrip('.')} ({', '.join(shown)}{rest})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    part: str
+    name: str
+    reason: str
+    supported: bool = True
+
+
+def gaps(view: TargetView) -> tuple[Gap, ...]:
+    """Everything of a target that was not seen: its facts, its readings and cells of its tables."""
+    labels = [part_label(result.observation) for result in view.results]
+    made: list[Gap] = []
+    if view.info and not (labels and all(labels)):  # a target of many parts has these of none
+        made += [Gap("", reason, (name,)) for name, reason in _facts(view.info)]
+    for result, label in zip(view.results, labels, strict=True):
+        made += _folded(label, _of_parts(result, label, view.kind)) if label else _single(result, view.kind)
+    if not view.results:
+        made.append(Gap("", "no probe was run", ("every reading",)))
+    return tuple(dict.fromkeys(made))
+
+
+def _facts(info: TargetInfo) -> list[tuple[str, str]]:
+    facts = {
+        "target.memory_total": info.memory_total,
+        "target.cache_size": info.cache_size,
+        "target.peak_bandwidth": info.peak_bandwidth,
+    }
+    return [(name, printable(reading.reason)) for name, reading in facts.items() if isinstance(reading, Absent)]
+
+
+def _single(result: Result, kind: str) -> Iterator[Gap]:
+    """A line for each reading, then for each column of a table, then for each limit that met nothing."""
+    for measurement in result.observation.measurements:
+        if isinstance(measurement.reading, Absent):
+            yield Gap("", printable(measurement.reading.reason), (printable(measurement_name(measurement)),))
+    for table in result.observation.tables:
+        for name, reason in absent_cells(table):
+            yield Gap("", printable(reason), (printable(name),))
+    for name, reason in _unasked(result, kind):
+        yield Gap("", printable(reason), (printable(name),))
+
+
+def _of_parts(result: Result, label: str, kind: str) -> Iterator[_Missing]:
+    told = set()
+    for measurement in result.observation.measurements:
+        reading, part = measurement.reading, part_of(measurement, label)
+        if isinstance(reading, Absent):
+            told.add((part, reading.reason))
+            name = measurement_name(measurement, label)
+            yield _Missing(part, name, reading.reason, reading.kind is not AbsenceKind.NOT_SUPPORTED)
+    for table in result.observation.tables:
+        at = column_of_parts(table, label)
+        if at is None:
+            yield from (_Missing("", name, reason) for name, reason in absent_cells(table))
+            continue
+        for row in table.rows:
+            part = cell_part(row[at])
+            for column, cell in zip(table.columns, row, strict=True):
+                if isinstance(cell, Absent) and (part, cell.reason) not in told:
+                    supported = cell.kind is not AbsenceKind.NOT_SUPPORTED
+                    yield _Missing(part, f"{table.name}.{column.name}", cell.reason, supported)
+    for name, reason in _unasked(result, kind):
+        yield _Missing("", name, reason)
+
+
+def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
+    """By reason and parts; what the hardware does not have comes last."""
+    parts: dict[tuple[str, str, bool], dict[str, None]] = {}
+    for item in missing:
+        parts.setdefault((item.reason, item.name, item.supported), {}).setdefault(item.part)
+    names: dict[tuple[str, tuple[str, ...], bool], list[str]] = {}
+    for (reason, name, supported), concerned in parts.items():
+        names.setdefault((reason, tuple(concerned), supported), []).append(name)
+    made = [
+        Gap(
+            where=printable(part_text(label, concerned)),
+            reason=printable(reason),
+            names=tuple(printable(name) for name in named),
+            folded=True,
+            supported=supported,
+        )
+        for (reason, concerned, supported), named in names.items()
+    ]
+    return sorted(made, key=lambda gap: not gap.supported)
+
+
+def _unasked(result: Result, kind: str) -> list[tuple[str, str]]:
+    """Readings that a limit asks for and that are not there at all."""
+    measurements = result.observation.measurements
+    names = {measurement.name for measurement in measurements}
+    asked = dict.fromkeys(
+        limit.measurement
+        for limit in result.limits
+        if limit.measurement not in names and (not limit.kinds or kind in limit.kinds)
+    )
+    if measurements and result.verdict is not Verdict.ERROR:
+        return [(name, f"a limit asks for it, and {result.probe} did not measure it") for name in asked]
+    reason = result.reason or result.observation.partial
+    if not measurements and not asked:
+        return [(f"every reading of {result.probe}", reason or "it measured nothing")]
+    return [(name, reason or f"{result.probe} measured nothing") for name in asked]

@@ -1,0 +1,157 @@
+"""Tables about the parts of a target: the verdict on each part, and long tables folded to what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
+
+from ._format import plural, spelled
+from ._grid import Grid, grid_of
+from ._parts import grouped, part_label, part_text, parts_of, sorted_parts, verdicts_by_part
+
+MANY_ROWS = 16
+"""Rows of a table that are shown where room is scarce."""
+
+Row = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartTables:
+    """The tables of a result of many parts: those with a row for each part, and the others."""
+
+    result: Result
+    kind: str
+
+    @property
+    def label(self) -> str:
+        return part_label(self.result.observation)
+
+    @property
+    def of_parts(self) -> tuple[Table, ...]:
+        """With the verdict on each part, and the codes of its findings."""
+        return tuple(self._judged(table) for table in self.result.observation.tables if self._lists_parts(table))
+
+    @property
+    def others(self) -> tuple[Table, ...]:
+        return tuple(table for table in self.result.observation.tables if table.rows and not self._lists_parts(table))
+
+    def short(self, table: Table) -> Grid | None:
+        """At most ``MANY_ROWS`` rows: equal ones folded, or those of parts that are not in order (None: all are)."""
+        at = column_of_parts(table, self.label)
+        if at is None or len(table.rows) <= MANY_ROWS:
+            return grid_of(table, MANY_ROWS)
+        folded = _folded(table, at, self.label)
+        if folded is not None and len(folded.rows) <= MANY_ROWS:
+            return grid_of(folded)
+        verdicts = verdicts_by_part(self.result, self.kind)
+        worrying = [part for part, verdict in verdicts.items() if verdict is not Verdict.PASS]
+        rows = tuple(row for row in table.rows if cell_part(row[at]) in worrying)
+        if not rows:
+            return None
+        title = f"{table.title or table.name}: {part_text(self.label, worrying)}"
+        grid = grid_of(Table(table.name, title, table.columns, rows[:MANY_ROWS]))
+        rest = plural(len(table.rows) - len(grid.rows), "more row")
+        return Grid(*_fields(grid), f"{rest} in the HTML report and the saved run (JSON)")
+
+    def _lists_parts(self, table: Table) -> bool:
+        """Whether a table has one row for each part."""
+        at = column_of_parts(table, self.label)
+        named = [cell_part(row[at]) for row in table.rows] if at is not None else []
+        return bool(named) and len(set(named)) == len(named) and set(named) >= set(parts_of(self.result.observation))
+
+    def _judged(self, table: Table) -> Table:
+        at, verdicts = column_of_parts(table, self.label), verdicts_by_part(self.result, self.kind)
+        if at is None or not self.result.limits:
+            return table
+        codes: dict[str, list[str]] = {}
+        for group in grouped(self.result.findings, self.label):
+            for part in group.parts if group.first.severity is not Severity.NOTE else ():
+                codes.setdefault(part, []).append(group.first.code)
+        added = [Column("verdict"), *([Column("findings")] if codes else [])]
+        rows: list[Row] = []
+        for row in table.rows:
+            part = cell_part(row[at])
+            verdict = verdicts.get(part, Verdict.UNKNOWN)
+            told = verdict.value if verdict is Verdict.PASS else verdict.value.upper()
+            cells = [told, *([", ".join(dict.fromkeys(codes.get(part, ())))] if codes else [])]
+            rows.append((*row[: at + 1], *cells, *row[at + 1 :]))
+        columns = (*table.columns[: at + 1], *added, *table.columns[at + 1 :])
+        return Table(table.name, table.title, columns, tuple(rows))
+
+
+def _fields(grid: Grid) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...], tuple[bool, ...]]:
+    return grid.name, grid.title, grid.heads, grid.rows, grid.numeric
+
+
+def without_constants(grid: Grid) -> Grid:
+    """The grid without columns that say the same in every row; its title says it once."""
+    if len(grid.rows) < 2:
+        return grid
+    columns = range(len(grid.heads))
+    same = [at for at in columns if grid.heads[at] != "verdict" and len({row[at] for row in grid.rows}) == 1]
+    kept = [at for at in columns if at not in same]
+    told = [_told(grid.heads[at], grid.rows[0][at]) for at in same if grid.rows[0][at]]
+    return Grid(
+        grid.name,
+        f"{grid.title or grid.name} (all: {', '.join(told)})" if told else grid.title,
+        tuple(grid.heads[at] for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in grid.rows),
+        tuple(grid.numeric[at] for at in kept),
+        grid.note,
+    )
+
+
+def _told(head: str, cell: str) -> str:
+    """A head with its unit and a cell, as a clause: ``memory 79.65 GiB``."""
+    name, bracket, unit = head.partition(" [")
+    return f"{name} {cell} {unit.removesuffix(']')}" if bracket else f"{name} {cell}"
+
+
+def column_of_parts(table: Table, label: str) -> int | None:
+    """The column that names the part a row belongs to."""
+    return next((at for at, column in enumerate(table.columns) if label and column.name == label), None)
+
+
+def cell_part(cell: Cell) -> str:
+    """The part that a cell names, as labels spell it."""
+    if isinstance(cell, Absent):
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _folded(table: Table, at: int, label: str) -> Table | None:
+    """Rows that differ only in the part and in a number within it (a link, a port), as one with their ranges."""
+    counter = next((index for index in range(len(table.columns)) if index != at and _counts(table, at, index)), None)
+    keys = (at,) if counter is None else (at, counter)
+    within: dict[tuple[str, Row], list[str]] = {}
+    for row in table.rows:
+        rest = tuple(cell for index, cell in enumerate(row) if index not in keys)
+        within.setdefault((cell_part(row[at]), rest), []).append(cell_part(row[counter]) if counter is not None else "")
+    over: dict[tuple[tuple[str, ...], Row], list[str]] = {}
+    for (part, rest), numbers in within.items():
+        over.setdefault((sorted_parts(numbers), rest), []).append(part)
+    rows: list[Row] = []
+    for (shown, rest), parts in over.items():
+        cells: list[Cell] = list(rest)
+        told = {at: _range(label, parts)} | ({counter: _range("", shown)} if counter is not None else {})
+        for index in sorted(told):
+            cells.insert(index, told[index])
+        rows.append(tuple(cells))
+    columns = tuple(
+        Column(spelled(column.name) + "s") if index in keys else column for index, column in enumerate(table.columns)
+    )
+    return Table(table.name, table.title, columns, tuple(rows)) if len(rows) * 2 < len(table.rows) else None
+
+
+def _range(label: str, parts: Sequence[str]) -> str:
+    return part_text(label, parts).removeprefix(spelled(label)).strip()
+
+
+def _counts(table: Table, at: int, index: int) -> bool:
+    """Whether a column without a unit numbers the rows of each part: whole numbers that do not come twice."""
+    if table.columns[index].unit is not None:
+        return False
+    seen = {(cell_part(row[at]), cell_part(row[index])) for row in table.rows}
+    return len(seen) == len(table.rows) and all(number.isdigit() for _, number in seen)
