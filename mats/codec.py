@@ -60,7 +60,7 @@ def run_to_json(run: Run) -> str:
 def looks_like_run(stream: TextIO) -> bool:
     """Whether a text is meant to be a saved run, also one that is cut off, damaged, or laid out anew by others."""
     head = stream.read(_HEAD)
-    if not head.lstrip("\ufeff \t\r\n").startswith("{"):
+    if not head.lstrip("\ufeff \t\r\n").startswith("{") or '"mats_capture"' in head:  # a capture tells of facts
         return False
     text = head + stream.read(_LOOKED_AT)
     return all(f'"{name}"' in text for name in ("schema_version", "tool"))

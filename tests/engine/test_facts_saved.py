@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import io
 import json
 import random
 import types
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mats.facts
-from mats.codec import SavedRunError, from_data, to_data
+from mats.codec import SavedRunError, from_data, looks_like_run, to_data
 from mats.facts import LogFacts, MachineFacts
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 
@@ -93,3 +94,18 @@ def test_damaged_facts_are_named_by_their_place(damage: dict[str, object], says:
 
 def test_facts_of_an_older_version_take_defaults_for_what_they_lack() -> None:
     assert from_data(LogFacts, {"incidents": [], "origin": "dmesg", "covers": "all"}) == LogFacts((), "dmesg", "all")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_run"),
+    [
+        ('{"schema_version": 1, "tool": "mats 0.1"', True),
+        ('\n{\n "duration": {}, "results": [' + "1," * 9000 + '1], "schema_version": 1, "tool": "mats"}', True),
+        ('{"mats_capture": 1, "schema_version": 1, "claims": [{"tool": "dcgmi"}]}', False),
+        ('{"DCGM Diagnostic": {}}', False),
+        ("[ 1.0] NVRM: Xid schema_version tool", False),
+        ("", False),
+    ],
+)
+def test_a_saved_run_is_told_from_other_files(text: str, is_run: bool) -> None:
+    assert looks_like_run(io.StringIO(text)) is is_run
