@@ -1,22 +1,26 @@
 """What every probe promises, checked on each one the registry finds.
 
-No finding on a clean simulated device; each declared fault found; absence gives unknown; a saved run replays to the
-same result; every limit has a source, a unit and holds on one side and breaks on the other.
+No finding on a clean simulated device or machine; each declared fault found; absence gives unknown; a saved run
+replays to the same result; every limit has a source, a unit and holds on one side and breaks on the other.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mats.cli.world import WallClock
 from mats.codec import run_from_json, run_to_json
-from mats.device import Device
+from mats.devices import replay
 from mats.devices._plans import built_in
 from mats.devices.sim import SimDevice
+from mats.facts import GpuFacts, MachineFacts
 from mats.judge import judge, rejudge
 from mats.model import (
-    SCHEMA_VERSION,
     AbsenceKind,
     Absent,
     HostInfo,
@@ -28,16 +32,32 @@ from mats.model import (
     Result,
     Run,
     Severity,
-    Unit,
+    TargetInfo,
     Verdict,
 )
 from mats.probe import OptionKind, Probe
-from mats.registry import probes
+from mats.registry import open_source, probes
+from mats.runner import Outside, Plan, run
+from mats.slot import Task
+from mats.target import Target
 
 PROBES = list(probes().values())
 CAPACITY = 16 << 20
 LIMITS = [(probe, limit) for probe in PROBES for limit in probe.limits]
-FAULTS = [(probe, fault) for probe in PROBES for fault in probe.faults]
+PASSIVE = [probe for probe in PROBES if probe.passive]
+FAULTS = [
+    pytest.param(probe, fault, id=f"{probe.name}-{fault}", marks=() if probe.passive else pytest.mark.slow)
+    for probe in PROBES
+    for fault in probe.faults
+]
+NOTHING = Absent(AbsenceKind.NOT_TESTED, "there was nothing to test")
+UNSEEN = (
+    MachineFacts(),
+    MachineFacts(gpus=NOTHING),
+    MachineFacts(gpus=()),
+    MachineFacts(gpus=(GpuFacts(), GpuFacts())),
+)
+"""Machines of which nothing is known: no word of GPUs, none listed, two that told nothing."""
 
 
 class Quiet:
@@ -58,12 +78,13 @@ class Quiet:
         """Nothing is kept."""
 
 
-def run_on(probe: Probe, plan: str) -> tuple[Observation, Device]:
-    device = SimDevice(built_in(plan, capacity=CAPACITY))
+def run_on(probe: Probe, plan: str) -> tuple[Observation, TargetInfo]:
+    """What the probe sees of a simulated card or, where it is passive, of a simulated machine."""
+    door = open_source(Target("sim", plan)) if probe.passive else SimDevice(built_in(plan, capacity=CAPACITY))
     try:
-        return probe.measure(device, Quiet(probe)), device
+        return probe.measure(door, Quiet(probe)), door.describe()
     finally:
-        device.close()
+        door.close()
 
 
 def named(probe: Probe) -> str:
@@ -76,52 +97,92 @@ def test_a_clean_device_gives_no_finding(probe: Probe) -> None:
     assert judge(observation, probe.limits, "sim") == (Verdict.PASS, "", ())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("probe", "fault"), FAULTS, ids=[f"{p.name}-{f}" for p, f in FAULTS])
+@pytest.mark.parametrize(("probe", "fault"), FAULTS)
 def test_a_declared_fault_is_found(probe: Probe, fault: str) -> None:
     observation, _ = run_on(probe, fault)
     verdict, _, findings = judge(observation, probe.limits, "sim")
-    assert verdict is Verdict.FAIL
+    assert verdict in ((Verdict.FAIL, Verdict.WARN) if probe.passive else (Verdict.FAIL,))
     assert all(finding.advice and finding.evidence is not None for finding in findings)
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=named)
 def test_absence_is_unknown(probe: Probe) -> None:
-    absent = Absent(AbsenceKind.NOT_TESTED, "there was nothing to test")
-    measured = tuple(Measurement(limit.measurement, absent) for limit in probe.limits)
+    measured = tuple(Measurement(limit.measurement, NOTHING) for limit in probe.limits)
     verdict, reason, findings = judge(Observation(measured), probe.limits, "cuda")
     assert verdict is Verdict.UNKNOWN
     assert "there was nothing to test" in reason
     assert findings == ()
 
 
+@dataclasses.dataclass
+class Unseen:
+    """A source that could be opened and learnt nothing."""
+
+    facts: MachineFacts
+
+    def describe(self) -> TargetInfo:
+        return TargetInfo("cuda:all", "cuda", "a machine", NOTHING, NOTHING, NOTHING, "", origin_kind="cuda")
+
+    def read(self, *, load: bool = False) -> MachineFacts:
+        return self.facts
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize("facts", UNSEEN, ids=["no_word", "not_listed", "no_gpu", "two_silent_gpus"])
+@pytest.mark.parametrize("probe", PASSIVE, ids=named)
+def test_a_machine_of_which_nothing_is_known_is_unknown(probe: Probe, facts: MachineFacts) -> None:
+    (result,) = run_in(probe, lambda _target: Unseen(facts), Target("cuda", "all")).results
+    assert result.verdict is Verdict.UNKNOWN
+    assert result.reason
+    assert result.findings == ()
+
+
+def run_in(probe: Probe, opens: Callable[[Target], Any], target: Target) -> Run:
+    """The run of one probe on one target, which the runner opens by ``opens``."""
+    options = {option.name: option.default for option in probe.options}
+    targets, sources = ((), (target,)) if probe.passive else ((target,), ())
+    plan = Plan(targets, (Task(probe, options),), sources=sources)
+    host = HostInfo("h", "s", "p", "c", NOTHING)
+    outside = Outside(opens, lambda target, _seconds: opens(target), WallClock(), host, Unheard(), lambda _run: None)
+    return run(plan, outside)
+
+
+class Unheard:
+    """A listener that keeps nothing."""
+
+    def started(self, target: str, probe: str) -> None: ...
+    def progressed(self, target: str, probe: str, done: float, total: float, text: str) -> None: ...
+    def finished(self, result: Result) -> None: ...
+    def skipped(self, target: str, probe: str) -> None: ...
+    def stopping(self, reason: str, killed: bool) -> None: ...
+    def noted(self, text: str) -> None: ...
+    def crashed(self, where: str, details: str) -> None:
+        raise AssertionError(f"{where}: {details}")
+
+
 @pytest.mark.parametrize("probe", PROBES, ids=named)
-def test_a_saved_run_replays_to_the_same_result(probe: Probe) -> None:
+def test_a_saved_run_replays_to_the_same_result(probe: Probe, tmp_path: Path) -> None:
     # given
-    observation, device = run_on(probe, "stuck_dq" if "stuck_dq" in probe.faults else "healthy")
-    verdict, reason, findings = judge(observation, probe.limits, "sim")
-    info = device.describe()
-    findings = tuple(dataclasses.replace(finding, target=info.name) for finding in findings)
-    second = Quantity(1.0, Unit.SECOND)
-    result = Result(
-        probe.name,
-        probe.question,
-        info.name,
-        verdict,
-        reason,
-        observation,
-        findings,
-        probe.limits,
-        "2026-01-01",
-        second,
-    )
-    host = HostInfo("h", "s", "p", "c", Absent(AbsenceKind.NOT_FOUND, "not asked"))
-    run = Run(SCHEMA_VERSION, "mats", "2026-01-01", second, host, ("mats",), (info,), (result,))
+    plan = probe.faults[0] if probe.passive else "stuck_dq" if "stuck_dq" in probe.faults else "healthy"
+
+    def opens(target: Target) -> Any:
+        return open_source(target) if probe.passive else SimDevice(built_in(target.argument, capacity=CAPACITY))
+
+    measured = run_in(probe, opens, Target("sim", plan))
+    file = tmp_path / "run.json"
+    file.write_text(run_to_json(measured), encoding="utf-8")
     # when
-    again = rejudge(run_from_json(run_to_json(run)), ())
+    again = rejudge(run_from_json(file.read_text(encoding="utf-8")), ())
+    replayed = run_in(probe, replay.open_device, Target("file", str(file)))
     # then
-    assert again.results[0].verdict is verdict
-    assert again.results[0].findings == findings
+    assert again.results == measured.results
+    (was,), (result,) = measured.results, replayed.results
+    renamed = tuple(dataclasses.replace(finding, target=result.target) for finding in was.findings)
+    assert (result.verdict, result.reason, result.observation) == (was.verdict, was.reason, was.observation)
+    assert result.findings == renamed
+    assert replayed.targets[0].origin_kind == "sim"
 
 
 @pytest.mark.parametrize(("probe", "limit"), LIMITS, ids=[limit.code for _, limit in LIMITS])
