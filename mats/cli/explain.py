@@ -55,7 +55,9 @@ def probe_page(probe: Probe, docstring: str) -> str:
     """A probe's docstring, its limits and the faults it must catch."""
     asked = [] if docstring.startswith(probe.question) else [probe.question, ""]
     lines = [probe.name, "=" * len(probe.name), "", *asked, docstring, ""]
-    lines += [f"Works on {', '.join(probe.kinds)}." + (" Needs the device to itself." if probe.exclusive else ""), ""]
+    kinds = ", ".join(probe.kinds)
+    alone = " Needs the device to itself." if probe.exclusive else ""
+    lines += [f"Looks at {kinds}; it reads and tests no memory." if probe.passive else f"Works on {kinds}.{alone}", ""]
     lines += _heading("Limits")
     for limit in probe.limits:
         lines += [*_limit_lines(limit), ""]

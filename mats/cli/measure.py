@@ -53,12 +53,13 @@ def measure_all(given: Values, world: World, command: tuple[str, ...]) -> int:
     """Run every probe that applies, passive ones first, into a folder of its own; of files those that read them."""
     required = texts(given.get("require"))
     probes = list(world.probes().values())
-    if evidence_files(given, probes):
+    of_files = bool(evidence_files(given, probes))  # then what reads files was asked for by their names
+    if of_files:
         probes = [probe for probe in probes if evidence_option((probe,))]
-    tasks = tuple(Task(probe, quick_values(probe), probe.name in required) for probe in probes)
+    tasks = tuple(Task(probe, quick_values(probe), of_files or probe.name in required) for probe in probes)
     host = host_info(world.root).name
     wanted = outputs(given, world, run_folder(world, host))
-    return _measure(tasks, given, world, wanted, command, asked=False)
+    return _measure(tasks, given, world, wanted, command, asked=of_files)
 
 
 def _measure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mats.cli.choose import ALL_GPUS, PRESENCE_LIMIT
 from mats.cli.exits import ExitCode
 from mats.cli.measure import conclude, known_limits, load_overrides
 from mats.cli.options import Values, fail_on
@@ -45,7 +46,8 @@ def list_targets(world: World) -> int:
         for info in world.discover():
             world.say(_line(info.name, info))
     except DeviceError as error:
-        world.say(f"cuda      none: {error}")
+        seen = _seen_from_outside(world)
+        world.say(f"cuda:all  {seen}; no memory of it can be tested: {error}" if seen else f"cuda      none: {error}")
     try:
         device = world.open_device(Target("host"))
         try:
@@ -61,6 +63,18 @@ def list_targets(world: World) -> int:
     except (DeviceError, UsageError) as error:
         world.say(f"sim       cannot be used: {error}")
     return ExitCode.OK
+
+
+def _seen_from_outside(world: World) -> str:
+    """What passive probes can look at, or nothing."""
+    try:
+        source = world.open_source(ALL_GPUS, PRESENCE_LIMIT)
+        try:
+            return source.describe().title
+        finally:
+            source.close()
+    except (DeviceError, UsageError):
+        return ""
 
 
 def _line(name: str, info: TargetInfo) -> str:

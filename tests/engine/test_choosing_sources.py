@@ -312,6 +312,15 @@ def test_all_where_there_is_no_gpu_tests_the_host_and_says_so(tmp_path: Path) ->
     assert run.notes[-1] == f"health was not run: {NO_GPU}"
 
 
+def test_all_of_files_that_tell_of_no_gpu_is_unknown(tmp_path: Path) -> None:
+    files(tmp_path, "a.txt")
+
+    code, world = do(tmp_path, "all --json a.txt", HEALTH, STRESS)
+
+    assert code == 3
+    assert f"mats: not known: health on file:a.txt: {NO_GPU}" in told(world)
+
+
 def test_all_where_health_is_required_and_there_is_no_gpu_is_unknown(tmp_path: Path) -> None:
     code, world = do(tmp_path, "all --json --require health", HEALTH, STRESS)
 

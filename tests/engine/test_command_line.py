@@ -18,7 +18,7 @@ from mats.model import AbsenceKind, Absent, Observation, Quantity, Run, Severity
 from mats.probe import Context, Probe
 
 from .commands import HEALTHY, NOT_SEEN, OPTIONS, SICK, Keeping, do, raises
-from .fakes import BROKEN, CLEAN, FakeDevice, limit, printed, probe, seen, target_info, told
+from .fakes import BROKEN, CLEAN, FakeDevice, FakeSource, limit, printed, probe, seen, target_info, told
 
 
 def saved(path: Path) -> Run:
@@ -352,6 +352,14 @@ def test_targets_are_listed_with_the_reason_when_there_is_none(
         "host      a planned host, 1.0 GiB",
         line,
     ]
+
+
+def test_a_gpu_that_can_only_be_looked_at_is_listed_with_the_reason(tmp_path: Path) -> None:
+    _code, world = do(tmp_path, "targets", HEALTHY, sources={"cuda:all": FakeSource()})
+
+    assert printed(world).splitlines()[0] == (
+        "cuda:all  a planned cuda; no memory of it can be tested: no NVIDIA driver is loaded"
+    )
 
 
 @pytest.mark.parametrize(
