@@ -81,6 +81,7 @@ def nothing_there(machine: MachineFacts, root: Path | None = None) -> str:
         [device for device in devices if device.vendor == NVIDIA or isinstance(device.vendor, Absent)],
         nodes,
         isinstance(machine.kernel_module, str),  # it does not load without a card
+        isinstance(machine.host.product, str) and "NVIDIA" in machine.host.product,  # a Jetson, a DGX
         [each for each in incidents if each.kind not in ("pcie", "bar", "link_limit")],
         machine.claims,
     )

@@ -16,8 +16,8 @@ from mats.codec import SavedRunError, from_data, to_data
 from mats.facts import GpuFacts, MachineFacts
 from mats.model import Absent
 from mats.sources._json_cut import loads
+from mats.sources._kernel_doors import LogText, Run, about_gpus, read_live_text, run_command
 from mats.sources._sysfs_copy import copy_text
-from mats.sources.kernel_log import LogText, Run, about_gpus, read_live_text, run_command
 
 SCHEMA_VERSION = 1
 """Of the layout; raised when a key changes its meaning or goes."""

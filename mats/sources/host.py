@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mats.facts import Flag, GpuFacts, HostFacts, MachineFacts, Text, pci_address
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
-from mats.sources.kernel_log import Run, run_command
+from mats.sources._kernel_doors import Run, run_command
 
 READ_AT_MOST = 1 << 20
 SERVICES = ("nvidia-fabricmanager", "nvidia-persistenced")

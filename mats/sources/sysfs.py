@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,6 +115,17 @@ def read_pci(root: Path = Path("/sys")) -> PciFacts:
     return PciFacts(tuple(devices))
 
 
+def read_links(root: Path, addresses: Iterable[str]) -> dict[str, PciLink]:
+    """The present state of these devices' links in the tree at ``root``; quick enough to be asked again and again."""
+    found = {}
+    for address in addresses:
+        folder = root / "bus" / "pci" / "devices" / address
+        names = ("current_link_speed", "current_link_width")
+        texts = {name: text for name in names if (text := _read(folder / name)) is not None}
+        found[address] = _link(texts, "current", "PCIe", "the system does not offer it")
+    return found
+
+
 def parse_resource(text: str) -> tuple[Bar, ...]:
     """The BARs (lines 0 to 5) of a ``resource`` file; the shadow of a ROM and windows of bridges are none.
 
@@ -164,17 +175,9 @@ def device_of(
     why: str = "the system does not offer it",
 ) -> PciDevice:
     def value(name: str, what: str) -> str | Absent:
-        text = files.get(name)
-        return Absent(AbsenceKind.NOT_FOUND, f"{what}: {why}") if text is None else text.strip()
+        return _value(files, name, what, why)
 
-    def link(prefix: str, what: str) -> PciLink:
-        speed, width = value(f"{prefix}_link_speed", f"{what} speed"), value(f"{prefix}_link_width", f"{what} width")
-        return PciLink(
-            speed if isinstance(speed, Absent) else rate_of(speed),
-            width if isinstance(width, Absent) else width_of(width),
-        )
-
-    now = link("current", "PCIe")
+    now = _link(files, "current", "PCIe", why)
     lost = isinstance(now.width, Absent) and now.width.kind is AbsenceKind.DEVICE_LOST
     class_code = _number(value("class", "class"), 16)
     return PciDevice(
@@ -185,7 +188,7 @@ def device_of(
         name=Absent(AbsenceKind.NOT_FOUND, "name: sysfs holds numbers only"),
         driver=driver,
         now=now,
-        maximum=link("max", "highest PCIe"),
+        maximum=_link(files, "max", "highest PCIe", why),
         bars=_bars(value("resource", "BARs")),
         resizable=_resizable(files, why),
         errors=AerFacts(*(_counters(files, kind, why) for kind in ("correctable", "nonfatal", "fatal"))),
@@ -193,6 +196,20 @@ def device_of(
         power_state=value("power/runtime_status", "power state"),
         upstream=upstream,
         answers=not lost,
+    )
+
+
+def _value(files: Mapping[str, str], name: str, what: str, why: str) -> str | Absent:
+    text = files.get(name)
+    return Absent(AbsenceKind.NOT_FOUND, f"{what}: {why}") if text is None else text.strip()
+
+
+def _link(files: Mapping[str, str], prefix: str, what: str, why: str) -> PciLink:
+    speed = _value(files, f"{prefix}_link_speed", f"{what} speed", why)
+    width = _value(files, f"{prefix}_link_width", f"{what} width", why)
+    return PciLink(
+        speed if isinstance(speed, Absent) else rate_of(speed),
+        width if isinstance(width, Absent) else width_of(width),
     )
 
 

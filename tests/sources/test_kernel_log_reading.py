@@ -14,30 +14,31 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mats.model import AbsenceKind, Absent
-from mats.sources import kernel_log
 from mats.sources._events import LogError, XidEvent, pci_address
 from mats.sources._incident_words import words
 from mats.sources._incidents import group
 from mats.sources._kernel_collect import KEPT_LINES
+from mats.sources._kernel_doors import (
+    Finished,
+    LogText,
+    Run,
+    about_gpus,
+    first_door,
+    read_dmesg,
+    read_journal,
+    read_kmsg,
+    run_command,
+)
 from mats.sources._outside_logs import lost_handles, parse_controller_log, parse_windows_event
 from mats.sources._xid_details import nvlink5, recovery
 from mats.sources._xid_table import conflicts, describe
-from mats.sources.kernel_log import (
-    Finished,
-    LiveLog,
-    LogText,
-    about_gpus,
-    coverage,
-    parse_kernel_log,
-    read_kernel_log,
-    recognises,
-)
+from mats.sources.kernel_log import LiveLog, coverage, live_log, parse_kernel_log, read_kernel_log, recognises
 
 XID = b"4,812,9051117204,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=17, name=train, GPU has fallen off the bus.\n"
 NO_JOURNAL = "Hint: You are currently not seeing messages from other users and the system.\n"
 
 
-def answers(code: int = 0, output: bytes = b"", errors: str = "") -> kernel_log.Run:
+def answers(code: int = 0, output: bytes = b"", errors: str = "") -> Run:
     return lambda command, seconds: Finished(code, output, errors.encode())
 
 
@@ -66,7 +67,7 @@ def no_command(command: tuple[str, ...], seconds: float) -> Finished:
 def test_the_kernels_buffer_is_read_to_its_end(root: Path) -> None:
     (root / "dev/kmsg").write_bytes(XID + b" SUBSYSTEM=pci\n" + XID)
 
-    live = kernel_log.read_live(root, no_command, uptime=9060.0)
+    live = first_door(root, no_command, lambda text: live_log(text, uptime=9060.0))
 
     assert isinstance(live, LiveLog)
     assert live.origin == "/dev/kmsg"
@@ -87,7 +88,7 @@ def test_records_come_one_by_one_and_overwritten_ones_are_told(root: Path, monke
 
     monkeypatch.setattr(os, "read", read)
 
-    live = kernel_log.read_live(root, no_command)
+    live = first_door(root, no_command, live_log)
 
     assert isinstance(live, LiveLog)
     assert len(live.log.events) == 2
@@ -99,7 +100,7 @@ def test_the_end_of_a_device_that_goes_on_is_not_waited_for(root: Path) -> None:
     keeper = os.open(root / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
     os.write(keeper, XID)
 
-    text = kernel_log.read_kmsg(root)
+    text = read_kmsg(root)
 
     os.close(keeper)
     assert text == LogText("/dev/kmsg", XID)
@@ -121,13 +122,13 @@ def test_a_device_that_cannot_be_opened_is_absent(
 
     monkeypatch.setattr(os, "open", refuse)
 
-    assert absent(kernel_log.read_kmsg(root)).kind is kind
+    assert absent(read_kmsg(root)).kind is kind
 
 
 def test_an_empty_buffer_is_not_a_clean_one(root: Path) -> None:
     (root / "dev/kmsg").write_bytes(b"")
 
-    assert absent(kernel_log.read_kmsg(root)).kind is AbsenceKind.INSUFFICIENT
+    assert absent(read_kmsg(root)).kind is AbsenceKind.INSUFFICIENT
 
 
 @pytest.mark.parametrize(
@@ -143,8 +144,8 @@ def test_an_empty_buffer_is_not_a_clean_one(root: Path) -> None:
         (raises(TimeoutError()), AbsenceKind.TIMED_OUT),
     ],
 )
-def test_a_command_that_gives_no_log_is_absent_with_its_reason(run: kernel_log.Run, kind: AbsenceKind) -> None:
-    for read, name in ((kernel_log.read_journal, "journalctl: "), (kernel_log.read_dmesg, "dmesg: ")):
+def test_a_command_that_gives_no_log_is_absent_with_its_reason(run: Run, kind: AbsenceKind) -> None:
+    for read, name in ((read_journal, "journalctl: "), (read_dmesg, "dmesg: ")):
         found = absent(read(run))
 
         assert found.kind is kind
@@ -160,7 +161,7 @@ def test_the_first_log_that_can_be_read_is_taken(root: Path) -> None:
             return Finished(1, b"", b"No journal files were found.\n")
         return Finished(0, b"[    1.000000] NVRM: Xid (PCI:0000:9b:00): 79, x\n", b"")
 
-    live = kernel_log.read_live(root, run)
+    live = first_door(root, run, live_log)
 
     assert isinstance(live, LiveLog)
     assert live.origin == "dmesg"
@@ -169,14 +170,14 @@ def test_the_first_log_that_can_be_read_is_taken(root: Path) -> None:
 
 
 def test_no_log_at_all_names_every_reason(root: Path) -> None:
-    found = absent(kernel_log.read_live(root, answers(1, errors="dmesg: Operation not permitted")))
+    found = absent(first_door(root, answers(1, errors="dmesg: Operation not permitted"), live_log))
 
     assert found.kind is AbsenceKind.NO_PERMISSION
     assert found.reason.startswith("kernel log: /dev/kmsg: not there; journalctl: no permission")
 
 
 def test_output_that_is_no_log_is_not_taken_for_a_clean_one(root: Path) -> None:
-    found = absent(kernel_log.read_live(root, answers(0, b"usage: something else\n")))
+    found = absent(first_door(root, answers(0, b"usage: something else\n"), live_log))
 
     assert found.kind is AbsenceKind.NOT_FOUND
     assert "dmesg: not a kernel log" in found.reason
@@ -189,9 +190,9 @@ def test_lines_about_gpus_are_kept_as_they_stand(root: Path) -> None:
 
 
 def test_a_real_command_runs_without_input_and_is_stopped_in_time() -> None:
-    assert kernel_log.run_command(("cat",), 5.0) == Finished(0, b"", b"")
+    assert run_command(("cat",), 5.0) == Finished(0, b"", b"")
     with pytest.raises(TimeoutError, match="did not end"):
-        kernel_log.run_command(("sleep", "5"), 0.05)
+        run_command(("sleep", "5"), 0.05)
 
 
 def test_a_million_ordinary_lines_take_under_three_seconds_of_the_processor(tmp_path: Path) -> None:
