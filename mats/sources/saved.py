@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from mats.facts import UNASKED, GpuFacts, HostFacts, MachineFacts
+from mats.facts import UNASKED, GpuFacts, HostFacts, LogFacts, MachineFacts
 from mats.model import AbsenceKind, Absent, Run, TargetInfo
 from mats.probe import UsageError
 from mats.source import NothingThere, Source
@@ -78,7 +78,8 @@ def open_source(paths: Sequence[Path]) -> Source:
     """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU."""
     evidence = read_files(paths)
     machine = machine_of(evidence)
-    why = "" if isinstance(machine.nvml_failure, str) else nothing_there(machine)
+    told = isinstance(machine.nvml_failure, str) or (isinstance(machine.log, LogFacts) and machine.log.incidents)
+    why = "" if told else nothing_there(machine)
     if why:
         raise NothingThere(f"{_named(paths)}: {why}")
     count = len(paths)

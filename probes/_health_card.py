@@ -1,0 +1,263 @@
+"""One GPU as the checks see it, and the one way in which a check tells what it saw.
+
+A check is a generator: it gives its measurement, absent with a reason where it could not look, and where a bound is
+broken the diagnosis that names the GPU and the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from mats.facts import NVIDIA, Flag, GpuFacts, MachineFacts, PciDevice, endpoints
+from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Quantity, Reading, Unit
+
+from ._health_limits import breaks
+
+Seen = Measurement | Diagnosis
+Labels = tuple[tuple[str, str], ...]
+PREFIX = "health."
+NONE, ONE = Quantity(0, Unit.COUNT), Quantity(1, Unit.COUNT)
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def check(
+    name: str,
+    reading: Reading,
+    says: str = "",
+    *,
+    evidence: Iterable[str] = (),
+    advice: str = "",
+    labels: Labels = (),
+    method: str = "",
+    statistic: str = "",
+) -> Iterator[Seen]:
+    """The measurement ``health.NAME``, and its diagnosis where the reading breaks a bound.
+
+    ``says``: one clause for a person. Without ``advice`` that of the limit stands.
+    """
+    whole = PREFIX + name
+    yield Measurement(whole, reading, labels, statistic, method)
+    if says and breaks(whole, reading):
+        yield Diagnosis(name.replace(".", "_"), says, whole, tuple(evidence), advice, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A GPU within its machine. ``label`` tells it apart in measurements: its index, else its address or UUID."""
+
+    gpu: GpuFacts
+    machine: MachineFacts
+    label: str
+    device: PciDevice | Absent
+
+    @property
+    def labels(self) -> Labels:
+        return (("gpu", self.label),)
+
+    @property
+    def title(self) -> str:
+        """``GPU 3 (0000:9b:00.0, NVIDIA H100)``, as far as it is known."""
+        known = [text for text in (self.gpu.pci, self.name) if isinstance(text, str) and text not in ("", self.label)]
+        return f"GPU {self.label}" + (f" ({', '.join(known)})" if known else "")
+
+    @property
+    def name(self) -> str:
+        """Its model, or empty."""
+        if isinstance(self.gpu.name, str):
+            return self.gpu.name
+        named = self.device.name if isinstance(self.device, PciDevice) else ""
+        return named if isinstance(named, str) else ""
+
+    @property
+    def laptop(self) -> bool:
+        return any(word in self.name for word in ("Laptop", "Mobile", "Max-Q"))
+
+    @property
+    def sliced(self) -> bool:
+        """With MIG on much of what the whole GPU would tell is hidden, and links read as down."""
+        return self.gpu.mig.enabled is True
+
+    @property
+    def virtual(self) -> bool:
+        """A share of a GPU whose host keeps errors, links and power to itself."""
+        said = self.gpu.virtualisation if isinstance(self.gpu.virtualisation, str) else ""
+        return said.lower().replace(" ", "").startswith("vgpu")
+
+    @property
+    def in_guest(self) -> bool:
+        """A virtual machine shows invented ports and windows."""
+        said = (self.gpu.virtualisation, self.machine.virtualisation)
+        words = [text.lower() for text in said if isinstance(text, str)]
+        guest = any(word not in ("none", "", "host vgpu", "bare metal") for word in words)
+        return guest or self.machine.host.wsl is True
+
+    @property
+    def unified(self) -> bool:
+        """It has no memory of its own but shares the processor's (GB10, Jetson)."""
+        return any(word in self.name for word in ("GB10", "Thor", "Orin", "Tegra", "Xavier"))
+
+    def check(
+        self,
+        name: str,
+        reading: Reading,
+        says: str = "",
+        *,
+        evidence: Iterable[str] = (),
+        advice: str = "",
+        labels: Labels = (),
+        method: str = "",
+        statistic: str = "",
+    ) -> Iterator[Seen]:
+        """As :func:`check`, of this GPU; ``labels`` are added to its own."""
+        said = f"{self.title}: {says}" if says else ""
+        yield from check(
+            name,
+            reading,
+            said,
+            evidence=evidence,
+            advice=advice,
+            labels=(*self.labels, *labels),
+            method=method,
+            statistic=statistic,
+        )
+
+
+CardCheck = Callable[[Card], Iterator[Seen]]
+MachineCheck = Callable[[MachineFacts, tuple[Card, ...]], Iterator[Seen]]
+
+
+def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
+    """Every GPU that is known of; where no driver lists any, the NVIDIA GPUs on the bus."""
+    devices = () if isinstance(machine.devices, Absent) else machine.devices
+    known = {device.address: device for device in devices}
+    gpus = () if isinstance(machine.gpus, Absent) else machine.gpus
+    if not gpus:
+        why = machine.gpus if isinstance(machine.gpus, Absent) else _unlisted(machine)
+        gpus = tuple(
+            GpuFacts(pci=device.address, answers=_dead(device), asleep=_asleep(device, why), name=device.name)
+            for device in endpoints(devices)
+            if device.vendor == NVIDIA or isinstance(device.vendor, Absent)
+        )
+    absent = machine.devices if isinstance(machine.devices, Absent) else None
+    cards: list[Card] = []
+    for gpu in gpus:
+        label = _label(gpu)
+        taken = {card.label for card in cards}
+        if label in taken:
+            label = next(f"{label} ({n})" for n in range(2, len(gpus) + 2) if f"{label} ({n})" not in taken)
+        missing = absent or Absent(AbsenceKind.NOT_FOUND, "PCI device: not among the devices of this source")
+        device = known.get(gpu.pci, missing) if isinstance(gpu.pci, str) else missing
+        cards.append(Card(gpu, machine, label, device))
+    return tuple(cards)
+
+
+def _unlisted(machine: MachineFacts) -> Absent:
+    return Absent(AbsenceKind.NOT_FOUND, "the driver lists no GPU")
+
+
+def _dead(device: PciDevice) -> Flag:
+    if not device.answers:
+        return False
+    return Absent(AbsenceKind.NOT_FOUND, "whether the GPU answers: no driver was asked, only the bus was read")
+
+
+def _asleep(device: PciDevice, why: Absent) -> Flag:
+    return why if isinstance(device.power_state, Absent) else device.power_state == "suspended"
+
+
+def _label(gpu: GpuFacts) -> str:
+    if isinstance(gpu.index, Quantity):
+        return str(int(gpu.index.value))
+    return next((text for text in (gpu.pci, gpu.uuid) if isinstance(text, str)), "unnamed")
+
+
+def as_count(flag: Flag) -> Reading:
+    """1 for yes, 0 for no."""
+    return flag if isinstance(flag, Absent) else ONE if flag else NONE
+
+
+def first_known(*readings: Reading) -> Reading:
+    """The first that is there, else the reason of the first."""
+    return next((reading for reading in readings if isinstance(reading, Quantity)), readings[0])
+
+
+def total(*readings: Reading) -> Reading:
+    """The sum of those that are there; absent with the first reason where none is."""
+    known = [reading.value for reading in readings if isinstance(reading, Quantity)]
+    if not known:
+        return readings[0]
+    first = next(reading for reading in readings if isinstance(reading, Quantity))
+    return Quantity(sum(known), first.unit)
+
+
+def difference(minuend: Reading, subtrahend: Reading) -> Reading:
+    """Absent with the reason of the first that is absent."""
+    if isinstance(minuend, Absent):
+        return minuend
+    return subtrahend if isinstance(subtrahend, Absent) else Quantity(minuend.value - subtrahend.value, minuend.unit)
+
+
+def value_of(reading: Reading) -> float | None:
+    return None if isinstance(reading, Absent) else reading.value
+
+
+def number(reading: Reading) -> str:
+    """A count for a sentence, ``not seen`` where it is absent."""
+    return (
+        "not seen" if isinstance(reading, Absent) else f"{reading.value:,.6g}" if _small(reading) else _whole(reading)
+    )
+
+
+def _small(reading: Quantity) -> bool:
+    return abs(reading.value) < 1e6
+
+
+def _whole(reading: Quantity) -> str:
+    return f"{reading.value:,.0f}"
+
+
+def size(reading: Reading) -> str:
+    """Bytes with a binary prefix, for a sentence."""
+    if isinstance(reading, Absent):
+        return "not seen"
+    for divisor, name in _UNITS:
+        if abs(reading.value) >= divisor:
+            scaled = reading.value / divisor
+            return f"{scaled:.0f} {name}" if scaled == round(scaled) or scaled >= 1000 else f"{scaled:.2f} {name}"
+    return f"{reading.value:.0f} B"
+
+
+def age(seconds: Reading, until: str = "ago") -> str:
+    """``3 min ago``, ``5 h ago``, ``12 days ago``, in the largest unit that fits."""
+    if isinstance(seconds, Absent):
+        return "at a time that is not told"
+    value = seconds.value
+    for divisor, name in ((86400 * 2, "days"), (3600, "h"), (60, "min")):
+        if value >= divisor:
+            unit = 86400 if name == "days" else divisor
+            return f"{value / unit:.0f} {name} {until}"
+    return f"{value:.0f} s {until}"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 row``, ``2 rows``; the first word of a noun with words behind it takes the s: ``2 rows of memory``."""
+    first, _, rest = noun.partition(" of ")
+    text = first if count == 1 else f"{first}s"
+    return f"{count:,} {text}" + (f" of {rest}" if rest else "")
+
+
+def many(reading: Reading, noun: str) -> str:
+    """As :func:`plural`, of a count that may be absent."""
+    return f"{noun}: not seen" if isinstance(reading, Absent) else plural(int(reading.value), noun)
+
+
+def listed(words: Iterable[str], most: int = 8) -> str:
+    """``a, b, c and 4 more``."""
+    every = list(dict.fromkeys(words))
+    shown = ", ".join(every[:most])
+    return f"{shown} and {len(every) - most} more" if len(every) > most else shown
+
+
+def absent(kind: AbsenceKind, what: str, why: str) -> Absent:
+    return Absent(kind, f"{what}: {why}")

@@ -1,0 +1,219 @@
+"""Checks of what the log tells and what other tools claim: incidents by grade and age, and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mats.facts import (
+    ClaimFacts,
+    ClaimStatus,
+    IncidentFacts,
+    IncidentGrade,
+    MachineFacts,
+    PciDevice,
+    RecoveryAction,
+    pci_address,
+)
+from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
+
+from ._health_card import Card, Labels, MachineCheck, Seen, age, check, listed, plural
+from ._health_limits import WINDOW
+
+_SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
+_SUSPECT = (IncidentGrade.CHECK,)
+_SHORT = 40
+_LINES = 4
+"""Lines of the log that stand in the evidence; the saved run's table has the rest."""
+
+
+def log_read(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
+    """How many incidents the log holds, or why it could not be read."""
+    log = machine.log
+    reading: Reading = log if isinstance(log, Absent) else Quantity(len(log.incidents), Unit.COUNT)
+    yield from check("log.incidents", reading, statistic="" if isinstance(log, Absent) else log.covers)
+
+
+def incidents(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
+    """Each incident under the limit of its grade; those that are over, as notes."""
+    log = machine.log
+    if isinstance(log, Absent):
+        for name in ("serious", "suspect", "unclear", "minor", "old"):
+            yield from check(f"log.{name}", log)
+        return
+    for place, incident in enumerate(log.incidents):
+        yield from _incident(incident, place + 1, machine, cards)
+    for name in ("unclear", "minor", "old", "serious_undated", "suspect_undated"):
+        if not any(_class(each) == name for each in log.incidents):
+            yield from check(f"log.{name}", Quantity(0, Unit.COUNT))
+
+
+def _incident(incident: IncidentFacts, number: int, machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
+    name = _class(incident)
+    reading = Quantity(1, Unit.COUNT)
+    if name in ("serious", "suspect"):
+        assert isinstance(incident.age, Quantity)
+        reading = Quantity(float(incident.age.value), Unit.SECOND)
+    card = card_of(incident, machine, cards)
+    labels = (*_labels(incident, card), ("incident", str(number)))
+    where = f"{card.title}: " if card else ""
+    yield from check(
+        f"log.{name}",
+        reading,
+        f"{where}{_title(incident, card)}, {_when(incident)}",
+        evidence=_evidence(incident, machine, card),
+        advice=incident.advice,
+        labels=labels,
+        statistic="time since the incident" if name in ("serious", "suspect") else "",
+    )
+
+
+def _title(incident: IncidentFacts, card: Card | None) -> str:
+    """Without the address where the GPU is named already."""
+    if card is None or isinstance(incident.pci, Absent):
+        return incident.title
+    return incident.title.replace(f" on {incident.pci}", "") if incident.pci == card.gpu.pci else incident.title
+
+
+def _class(incident: IncidentFacts) -> str:
+    """Under which limit it stands: what is over is only a note."""
+    aged = incident.age
+    grade = incident.grade
+    if incident.restarts_after or (isinstance(aged, Quantity) and aged.value >= WINDOW):
+        return "old"
+    dated = "" if isinstance(aged, Quantity) else "_undated"
+    if grade in _SERIOUS:
+        return f"serious{dated}"
+    if grade in _SUSPECT or (incident.kind == "memory" and grade is IncidentGrade.APPLICATION):
+        return f"suspect{dated}"  # a contained memory error is no mistake of the program that met it
+    if grade is IncidentGrade.UNCLEAR:
+        return "unclear"
+    return "minor"
+
+
+def _when(incident: IncidentFacts) -> str:
+    if isinstance(incident.age, Absent):
+        return "at a time that the log does not tell"
+    if "last line" not in incident.age_from:
+        return age(incident.age)
+    return age(incident.age, "before the log ends") if incident.age.value >= 1 else "at the end of the log"
+
+
+def _evidence(incident: IncidentFacts, machine: MachineFacts, card: Card | None) -> list[str]:
+    said = [*incident.explains]
+    if incident.related:
+        said.append(f"also hit by it: {listed(incident.related)}")
+    said += _against(incident, card)
+    if incident.conflicts:
+        said.append(f"sources differ: {listed(incident.conflicts, 6)}")
+    if not incident.count_known and not any("how often" in line for line in said):
+        said.append("the driver limits how often it prints this: the number of lines means nothing")
+    if card is None and isinstance(incident.pci, str) and machine.gpus and not isinstance(machine.gpus, Absent):
+        said.append(f"{incident.pci} is none of the GPUs that are seen")
+    return [*said, *(f"log: {line.strip()}" for line in incident.lines[:_LINES])]
+
+
+def _against(incident: IncidentFacts, card: Card | None) -> list[str]:
+    """What the GPU itself says now, where that sounds otherwise."""
+    if card is None or incident.grade not in _SERIOUS:
+        return []
+    action = card.gpu.recovery.action
+    if action is RecoveryAction.NONE:
+        return ["the driver's recovery action is 'none' now: the GPU may have been reset since; the log does not tell"]
+    return []
+
+
+def card_of(incident: IncidentFacts, machine: MachineFacts, cards: tuple[Card, ...]) -> Card | None:
+    """The GPU an incident is of: by its address, or the one GPU below the port that is named."""
+    if isinstance(incident.pci, Absent):
+        return None
+    address = pci_address(incident.pci)
+    for card in cards:
+        if card.gpu.pci == address:
+            return card
+    below = [card for card in cards if isinstance(card.device, PciDevice) and _below(card.device, address)]
+    return below[0] if len(below) == 1 else None
+
+
+def _below(device: PciDevice, port: str | Absent) -> bool:
+    return not isinstance(device.upstream, Absent) and port in device.upstream
+
+
+def _labels(incident: IncidentFacts, card: Card | None) -> Labels:
+    if card is not None:
+        return card.labels
+    if isinstance(incident.pci, Absent):
+        return ()
+    return (("device" if incident.kind in ("switch", "pcie", "link_limit") else "gpu", incident.pci),)
+
+
+def claims(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
+    """What DCGM and others concluded: their failures count, their silence does not."""
+    if not machine.claims:
+        none = Absent(AbsenceKind.NOT_TESTED, "other tools' results: there are none in what was read")
+        for name in ("failed", "warned", "skipped"):
+            yield from check(f"claims.{name}", none)
+        return
+    for name, status in (("failed", ClaimStatus.FAIL), ("warned", ClaimStatus.WARN)):
+        found = [claim for claim in machine.claims if claim.status is status]
+        groups = dict.fromkeys(_claim_labels(claim) for claim in found)
+        for labels in groups:
+            mine = [claim for claim in found if _claim_labels(claim) == labels]
+            tools = listed(claim.tool for claim in mine)
+            yield from check(
+                f"claims.{name}",
+                Quantity(len(mine), Unit.COUNT),
+                f"{_of(mine[0])}{tools} {'found a fault' if name == 'failed' else 'warns'}: "
+                f"{listed(claim.what for claim in mine)}",
+                evidence=[_claim(claim) for claim in mine],
+                labels=labels,
+            )
+        if not found:
+            yield from check(f"claims.{name}", Quantity(0, Unit.COUNT))
+    yield from _skipped(machine)
+
+
+def _skipped(machine: MachineFacts) -> Iterator[Seen]:
+    left = [claim for claim in machine.claims if claim.status in (ClaimStatus.SKIP, ClaimStatus.UNKNOWN)]
+    names = dict.fromkeys(f"{claim.what}{_on(claim)}" for claim in left)
+    yield from check(
+        "claims.skipped",
+        Quantity(len(names), Unit.COUNT),
+        f"{plural(len(names), 'test')} of other tools did not run or did not end",
+        evidence=[listed(names, 16)],
+    )
+
+
+def _claim_labels(claim: ClaimFacts) -> Labels:
+    tool = ("tool", claim.tool)
+    if isinstance(claim.gpu, Quantity):
+        return (("gpu", str(int(claim.gpu.value))), tool)
+    return (("gpu", claim.pci), tool) if isinstance(claim.pci, str) else (tool,)
+
+
+def _of(claim: ClaimFacts) -> str:
+    if isinstance(claim.gpu, Quantity):
+        return f"GPU {int(claim.gpu.value)} (by {claim.tool}'s own number): "
+    return f"{claim.pci}: " if isinstance(claim.pci, str) else ""
+
+
+def _on(claim: ClaimFacts) -> str:
+    return f" on GPU {int(claim.gpu.value)}" if isinstance(claim.gpu, Quantity) else ""
+
+
+def _claim(claim: ClaimFacts) -> str:
+    return f"{claim.tool}, {claim.what}: {claim.status.value}" + (f" ({claim.text})" if claim.text else "")
+
+
+def praise(machine: MachineFacts) -> tuple[str, ...]:
+    """Tools that found nothing: said, and never a reason for a verdict."""
+    good: dict[tuple[str, str], list[str]] = {}
+    for claim in machine.claims:
+        if claim.status is ClaimStatus.PASS:
+            said = claim.text if claim.text and len(claim.text) < _SHORT else "passed"
+            good.setdefault((f"{claim.tool}, {claim.what}", said), []).append(_on(claim).removeprefix(" on GPU "))
+    return tuple(
+        f"{what}: {said}" + (f" (GPU {listed(gpus, 16)})" if any(gpus) else "") for (what, said), gpus in good.items()
+    )
+
+
+CHECKS: tuple[MachineCheck, ...] = (log_read, incidents, claims)

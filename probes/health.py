@@ -1,0 +1,74 @@
+"""Can these GPUs be trusted with work, by everything that is known of them without touching their memory?
+
+Method. One picture of the machine is read, live (the driver through NVML, the bus through sysfs, the kernel's log) or
+from saved output of other tools (--from, any mix of files), and each check is held against it: memory errors and ECC,
+rows and pages that were replaced or wait to be, incidents of the log put together by their cause, what the driver wants
+done, clocks, heat and power, the PCIe link and every port above it, memory windows, NVLink in its context, the NVSwitch
+fabric, driver, firmware and device files, memory without a holder, GPUs compared with each other, other tools' claims.
+No daemon, no root, no load, unless --load asks for a copy that keeps the PCIe link busy while it is read.
+
+How it judges. Unknown is not healthy: a GPU must answer, and it must be known whether it had memory errors and whether
+memory waits to be replaced; else the verdict is unknown, with the reason. Everything else that could not be seen is
+listed, and makes the verdict unknown only where --must-see names it. A PCIe link at rest is never failed. Limits of
+temperature are those of the card's own driver. Totals of errors that are corrected are notes: rates need --baseline,
+a saved run of this check, which also shows new replacements, lost lanes and GPUs that are gone. Where sources disagree
+on what an event means, the finding shows it.
+
+What it cannot see. Cells that fail without ECC: mats stress tests the memory itself. What a driver hides: with MIG the
+counters of the whole GPU, in a virtual GPU all of them. Events that have left the kernel's log. What was before the
+driver was loaded, but for the counters of the card's life. Why a GPU is slow: it reads what holds the clocks down at
+one moment. GPUs of other makers are named and left to their own tools.
+
+Sources. NVIDIA: NVML API reference, Xid catalogue, GPU Memory Error Management, Dynamic Page Retirement, Fabric Manager
+User Guide, GPU Debug Guidelines. What thirteen other checkers do, read in their sources: DCGM, gpud, Azure, GCP, AWS,
+EKS, cyclecloud-healthagent, gcm, sichek, imbue, NVSentinel, azhpc-diagnostics, the Kubernetes device plugin.
+"""
+
+from __future__ import annotations
+
+from mats.model import Observation, Result
+from mats.probe import Context, Option, OptionKind, Probe
+from mats.source import Source
+
+from ._health_examine import examine
+from ._health_limits import LIMITS
+
+__all__ = ["PROBE", "examine"]
+
+
+def measure(source: Source, context: Context) -> Observation:
+    """Reads the source once and examines it. Raises UsageError, SourceError."""
+    baseline = context.options.get("baseline")
+    context.progress(0, 1, "reading what is known of the machine")
+    machine = source.read(load=bool(context.options.get("load")))
+    return examine(machine, context.options, baseline if isinstance(baseline, Result) else None)
+
+
+OPTIONS = (
+    Option(
+        "from",
+        OptionKind.EVIDENCE,
+        "Judge saved evidence instead of this machine: output of nvidia-smi, a kernel log, lspci, DCGM, "
+        "nvidia-bug-report, a mats capture; several files are one machine.",
+    ),
+    Option("load", OptionKind.FLAG, "Keep the PCIe links busy with a copy while they are read.", default=False),
+    Option(
+        "must-see",
+        OptionKind.TEXT,
+        "Subjects with commas without which the verdict is unknown, e.g. log,ecc,remap,pcie,nvlink,count.",
+    ),
+    Option("baseline", OptionKind.RUN_IN, "A saved run of this check: report what changed since."),
+)
+
+PROBE = Probe(
+    name="health",
+    question="Can these GPUs be trusted with work?",
+    kinds=("cuda", "file", "sim"),
+    order=100,
+    exclusive=False,
+    limits=LIMITS,
+    faults=("needs_reset", "fallen_off_bus", "remap_pending", "v100_retired", "hanging_call"),
+    options=OPTIONS,
+    measure=measure,
+    passive=True,
+)
