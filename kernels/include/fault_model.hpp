@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "faults.hpp"
+#include "timing_model.hpp"
 
 namespace mats_sim {
 
@@ -21,9 +22,10 @@ class Model {
   std::vector<Fault> faults;
   u64 bytes_read = 0, bytes_written = 0;
   double now = 0;  // simulated seconds
+  Timing timing;
 
   Model(const Geometry& shape, const Fault* given, unsigned count, u64 seed)
-      : geometry(shape), faults(given, given + count), state_(seed * 2 + 1) {
+      : geometry(shape), faults(given, given + count), timing(seed), state_(seed * 2 + 1) {
     for (std::size_t i = 0; i < faults.size(); ++i) {
       const u32 kind = 1u << faults[i].kind, bit = 1u << i;
       if (kind & READ_KINDS) on_read_ |= bit;
@@ -36,7 +38,7 @@ class Model {
   // A chunk of memory at host address `base`. `pages` holds two numbers for each of its 2 MiB pages: its slot (which
   // page of the simulated card it is: sector and word numbers count from there) and its physical page number.
   void map(u64* base, u64 size, const u64* pages) {
-    Region region{reinterpret_cast<u64>(base), size, {}, {}, {}};
+    Region region{reinterpret_cast<u64>(base), size, {}, {}, {}, {}};
     for (u64 i = 0; i < size / PAGE; ++i) {
       region.slots.push_back(pages[2 * i]);
       region.pages.push_back(pages[2 * i + 1]);
@@ -44,6 +46,7 @@ class Model {
       storage_[pages[2 * i]] = reinterpret_cast<char*>(base) + i * PAGE;
     }
     region.affected.assign(size / 32, 0);
+    region.touched.assign(size / LINE, {});
     regions_.push_back(std::move(region));
     mark(regions_.back());
   }
@@ -59,6 +62,8 @@ class Model {
 
   void begin_launch() {
     activations_.clear();
+    timing.passed += bytes_read + bytes_written;
+    timing.begin();
     bytes_read = bytes_written = 0;
   }
 
@@ -70,17 +75,19 @@ class Model {
   void read(const u64* p, u64* out, u32 words);
   void write(u64* p, const u64* in, u32 words);
   void activate(const u64* p);
+  u64 walk(const u64* p, bool near);
   Place place(u64 physical) const;
   // The unit (multiprocessor) that runs now; set by the launcher.
   const unsigned* unit = nullptr;
 
  private:
-  static constexpr u64 PAGE = 2ull << 20;
+  static constexpr u64 PAGE = 2ull << 20, LINE = 128;
 
   struct Region {
     u64 base, size;
     std::vector<u32> affected;  // per sector: bit mask of faults
     std::vector<u64> slots, pages;
+    std::vector<Touched> touched;  // per line
     u64 physical(u64 offset) const { return pages[offset / PAGE] * PAGE + offset % PAGE; }
     u64 id(u64 sector) const { return slots[sector * 32 / PAGE] * (PAGE / 32) + sector % (PAGE / 32); }
   };
@@ -172,7 +179,8 @@ inline void Model::mark(Region& region) {
       const Fault& f = faults[i];
       const bool here = (f.channel == ~0ull || f.channel == at.channel) && (f.bank == ~0ull || f.bank == at.bank) &&
                         (f.row == ~0ull || f.row == at.row) && (f.column == ~0ull || f.column == at.column) &&
-                        (f.sector == ~0ull || f.sector == region.id(s));
+                        (f.sector == ~0ull || f.sector == region.id(s)) &&
+                        (f.page == ~0ull || f.page == region.slots[s * 32 / PAGE]);
       if (here) hit |= 1u << i;
     }
     region.affected[s] = hit;
@@ -339,6 +347,23 @@ inline void Model::activate(const u64* p) {
   Region* region = find(p);
   if (!region) return;
   activations_[key(place(region->physical(reinterpret_cast<u64>(p) - region->base)))]++;
+}
+
+// One load of a chain: its value through the faults, its time on the simulated clock.
+inline u64 Model::walk(const u64* p, bool near) {
+  Region* region = find(p);
+  const u64 offset = region ? reinterpret_cast<u64>(p) - region->base : 0;
+  const u64 physical = region ? region->physical(offset) : reinterpret_cast<u64>(p);
+  double factor = 1;
+  if (region)
+    for (u32 i = 0, affected = region->affected[offset / 32]; affected >> i; ++i)
+      if ((affected >> i & 1) && faults[i].kind == SLOW) factor *= faults[i].factor;
+  Touched outside;
+  timing.load(physical / LINE, physical / PAGE, place(physical).channel, unit ? *unit : 0, factor, near,
+              region ? region->touched[offset / LINE] : outside);
+  u64 value;
+  read(p, &value, 1);
+  return value;
 }
 
 inline void Model::disturb() {

@@ -23,6 +23,7 @@ enum FaultKind : u32 {
   DAMAGED = 11,        // a fixed half of the bits of each word is stuck at fixed values
   UPSET = 12,          // one bit flips once, at the `threshold`-th write of its sector
   CORE = 13,           // reads through one multiprocessor (`value`) flip a random bit with `probability`
+  SLOW = 14,           // a load that reaches the memory takes `factor` times as long
 };
 
 struct Fault {
@@ -37,6 +38,8 @@ struct Fault {
   u64 channel, bank, row, column;
   u64 sector;  // number of the 32-byte sector: slot * 65536 + sector within the page
   u64 word;    // word within the sector, ~0 all
+  u64 page;    // number of the 2 MiB page: its slot
+  double factor;
 };
 
 struct Geometry {

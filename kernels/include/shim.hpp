@@ -8,10 +8,12 @@
 #include <cstring>
 #include <thread>
 #include <type_traits>
+#include <ctime>
 #include <utility>
 #include <vector>
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#include <x86intrin.h>
 #endif
 
 typedef unsigned int u32;
@@ -27,6 +29,7 @@ struct Index3 {
 static thread_local Index3 threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim{1, 1, 1}, gridDim{1, 1, 1};
 
 #define MATS_UNROLL  // left to the vectoriser
+#define MATS_ROLLED
 #if defined(MATS_GRID)
 #define MATS_WORD_STEP(i, stride) (static_cast<u64>((i) >> 1) * (stride) + ((i) & 1))
 #define MATS_BATCH 4
@@ -151,6 +154,15 @@ MATS_DEVICE u64 load_uncached(const u64* p) {
 }
 MATS_DEVICE void finish_stores() {}
 
+// The clocks are the model's: they advance with each of these loads.
+MATS_DEVICE u64 load_chained(const u64* p) { return mats_sim::current->walk(p, false); }
+MATS_DEVICE u64 load_near(const u64* p) { return mats_sim::current->walk(p, true); }
+MATS_DEVICE u64 read_cycles() { return static_cast<u64>(mats_sim::current->timing.cycles); }
+MATS_DEVICE u64 read_cycles_after(u64) { return read_cycles(); }
+MATS_DEVICE u64 read_nanoseconds() { return static_cast<u64>(mats_sim::current->timing.nanoseconds()); }
+MATS_DEVICE void evict_line(const u64*) {}
+MATS_DEVICE u64 can_evict() { return 0; }
+
 #else
 
 // Non-temporal: the line goes to memory without being read first and without staying in the cache.
@@ -179,6 +191,45 @@ MATS_DEVICE u64 load_uncached(const u64* p) {
 MATS_DEVICE void finish_stores() {
 #if defined(__SSE2__) && defined(MATS_HOST)
   _mm_sfence();
+#endif
+}
+
+MATS_DEVICE u64 load_chained(const u64* p) { return load_word(p); }
+MATS_DEVICE u64 load_near(const u64* p) { return load_word(p); }
+MATS_DEVICE u64 read_nanoseconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<u64>(t.tv_sec) * 1000000000ull + static_cast<u64>(t.tv_nsec);
+}
+// Ticks of the processor's constant clock, which is not that of its cores; nanoseconds where there is none. The fences
+// hold it between the loads ahead of it and those behind it.
+MATS_DEVICE u64 read_cycles() {
+#if defined(__SSE2__)
+  _mm_lfence();
+  const u64 t = __rdtsc();
+  _mm_lfence();
+  return t;
+#else
+  return read_nanoseconds();
+#endif
+}
+MATS_DEVICE u64 read_cycles_after(u64 value) {
+  asm volatile("" ::"r"(value) : "memory");
+  return read_cycles();
+}
+MATS_DEVICE void evict_line(const u64* p) {
+#if defined(__SSE2__)
+  _mm_clflush(p);
+#else
+  static_cast<void>(p);
+#endif
+}
+MATS_DEVICE u64 can_evict() {
+#if defined(__SSE2__)
+  _mm_mfence();
+  return 1;
+#else
+  return 0;
 #endif
 }
 

@@ -106,6 +106,9 @@ EXPORT long long mats_sim_call(void* model, const char* name, void* const* argum
   return static_cast<long long>(m->bytes_read + m->bytes_written);
 }
 
+// Simulated seconds that the walks of the latest launch took.
+EXPORT double mats_sim_walked(void* model) { return static_cast<mats_sim::Model*>(model)->timing.nanoseconds() / 1e9; }
+
 // Reads `words` words through the faults, as a copy to the host would: no multiprocessor takes part.
 EXPORT void mats_sim_fetch(void* model, const unsigned long long* from, unsigned long long* out, size_t words) {
   mats_sim::Model* m = static_cast<mats_sim::Model*>(model);

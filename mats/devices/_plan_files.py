@@ -29,10 +29,10 @@ capacity_mib = 32       # spilled = true, corrupt_counters = true
 kind = "stuck_bits"     # the bits of mask read as those of value
 mask = 0x20             # of each 64-bit word
 value = 0x20
-channel = 3             # where: channel, bank, row, column, sector, word; all where left out
+channel = 3             # where: channel, bank, row, column, sector, word, page; all where left out
 
 [[fault]]
-kind = "flip_bits"      # other kinds use probability, after (seconds) or threshold
+kind = "flip_bits"      # other kinds use probability, after (seconds), threshold or factor
 mask = 0x1
 probability = 0.001
 bank = 2
@@ -103,7 +103,7 @@ def _parse_fault(data: object, shape: Geometry, capacity: int, origin: str) -> S
     numbers: dict[str, float] = {}
     for key in (known - {"kind"}) & set(data):
         value = _number(data, key, 0, origin)
-        if key in ("probability", "after"):
+        if key in ("probability", "after", "factor"):
             numbers[key] = value
             continue
         numbers[key] = int(data[key])  # of the value as it was written: a float has not all digits of a 64-bit word
@@ -126,6 +126,7 @@ def _check_place(fault: SimFault, shape: Geometry, capacity: int, origin: str) -
         "column": shape.row_bytes // SECTOR,
         "sector": capacity // SECTOR,
         "word": SECTOR // 8,
+        "page": capacity // (2 * MIB),
     }
     for key, end in ends.items():
         if end <= getattr(fault, key) < ALL:

@@ -35,8 +35,11 @@ FAULT_KINDS = (
     "damaged",
     "upset",
     "core",
+    "slow",
 )
 """In the order of FaultKind in kernels/include/faults.hpp."""
+SLOWER = 1.47
+"""How much later the slow plans answer; the figure of the reports from which the latency test was asked for."""
 MOST_FAULTS = 31
 """Of one plan: the model keeps a bit for each in a 32-bit mask."""
 
@@ -138,6 +141,8 @@ class SimFault:
     column: int = ALL
     sector: int = ALL
     word: int = ALL
+    page: int = ALL
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,8 @@ _SUMMARIES = {
     "silent_retry": "data are whole, bandwidth falls in the middle of the run",
     "spilled": "the memory is not the device's own: slow, and allocations do not show",
     "fake_capacity": "half of the capacity does not exist: addresses wrap around",
+    "slow_region": "one page of 2 MiB answers 1.47 times as late as the rest; data are whole",
+    "slow_channel": "one channel answers 1.47 times as late as the others; data are whole",
 }
 
 
@@ -309,6 +316,10 @@ def _cell_array_faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:
         return (SimFault("core", value=at.random.randrange(4), probability=1e-4),)
     if name == "fake_capacity":
         return (SimFault("alias", value=at.capacity // 2),)
+    if name == "slow_region":
+        return (SimFault("slow", page=at.sector() * SECTOR // (2 * MIB), factor=SLOWER),)
+    if name == "slow_channel":
+        return (SimFault("slow", channel=at.channel(), factor=SLOWER),)
     return ()
 
 

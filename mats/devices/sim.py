@@ -24,8 +24,10 @@ from mats.devices._plans import (
     layout,
     plan_names,
 )
+from mats.devices._sim_drivers import DRIVER_EXAMPLE, driver_plans, is_driver_only, no_memory
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit
 from mats.probe import UsageError
+from mats.source import Source
 from mats.target import Target
 
 PAGE = 2 << 20
@@ -59,18 +61,26 @@ class _Fault(ctypes.Structure):
         ("column", ctypes.c_ulonglong),
         ("sector", ctypes.c_ulonglong),
         ("word", ctypes.c_ulonglong),
+        ("page", ctypes.c_ulonglong),
+        ("factor", ctypes.c_double),
     )
 
 
 def plans() -> tuple[tuple[str, str], ...]:
-    """Built-in plans and geometries for ``mats explain sim``: (name, summary)."""
+    """What ``sim:`` can be, for ``mats explain sim``, as (name, summary): memories, geometries, drivers."""
+    return memory_plans() + driver_plans()
+
+
+def memory_plans() -> tuple[tuple[str, str], ...]:
+    """Plans of memories and the geometries they can have."""
     shapes = tuple((f"PLAN@{shape.name}", shape.title) for shape in GEOMETRIES.values())
     return plan_names() + shapes
 
 
 def plan_example() -> str:
-    """A plan of the user's own, for ``mats explain sim``, and the kinds of fault."""
-    return f"{EXAMPLE}\n# Kinds of fault: {', '.join(FAULT_KINDS[:7])},\n# {', '.join(FAULT_KINDS[7:])}"
+    """A plan and a driver of the user's own, for ``mats explain sim``, and the kinds of fault."""
+    kinds = f"# Kinds of fault: {', '.join(FAULT_KINDS[:7])},\n# {', '.join(FAULT_KINDS[7:])}"
+    return f"{EXAMPLE}\n{kinds}\n\n{DRIVER_EXAMPLE}"
 
 
 def find_plan(argument: str) -> Plan:
@@ -85,8 +95,17 @@ def find_plan(argument: str) -> Plan:
     return built_in(name, geometry=geometry or DEFAULT_GEOMETRY)
 
 
+def open_source(target: Target, timeout: float | None = None) -> Source:
+    """The simulated machine that ``sim:PLAN`` or ``sim:PROFILE`` is. Raises UsageError, NothingThere, SourceError."""
+    from mats.devices import _sim_source  # it needs more than the command line should wait for
+
+    return _sim_source.open_source(target, timeout)
+
+
 def open_device(target: Target) -> SimDevice:
-    """The simulated card of ``sim:PLAN``. Raises UsageError for a bad plan, DeviceError without the native module."""
+    """The simulated card of ``sim:PLAN``. Raises UsageError for a bad plan, DeviceError without memory or module."""
+    if is_driver_only(target.argument):
+        raise no_memory(target.argument)
     return SimDevice(find_plan(target.argument), target.name)
 
 
@@ -176,7 +195,9 @@ class SimDevice:
             raise DeviceError(f"the native module has no kernel {kernel}: reinstall mats")
         if self._plan.corrupt_counters and "report" in arguments:
             self._damage(arguments["report"])
-        return self._spend(moved)
+        walked: float = library().mats_sim_walked(self._model)
+        self._clock += walked
+        return self._spend(moved) + walked
 
     def _damage(self, report: Buffer | int) -> None:
         # The first word of a report counts failed words: a tester whose counters lie in damaged memory.

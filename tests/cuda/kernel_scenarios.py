@@ -174,6 +174,56 @@ def row_disturb(on: Bench) -> object:
     return before, on.content(on.data)
 
 
+ORDER = (16, 4096, 80, 1024, 8000)
+"""Where the lines of a chain are, in words, within a region of 64 KiB."""
+WALK_WORDS = 8
+
+
+def lay(on: Bench) -> Buffer:
+    """The chain in each of the data's regions; gives the buffer with its order."""
+    order = Buffer(on.other.address, len(ORDER) * 8)
+    on.device.copy(order, struct.pack(f"<{len(ORDER)}Q", *ORDER))
+    on.device.launch("lay_chain", on.tiles, data=on.data, stride_words=TILE // 8, order=order, lines=len(ORDER))
+    return order
+
+
+def walked(on: Bench, kernel: str, unit: int, **known: Buffer | int) -> object:
+    """What of a walk does not depend on the device: who took it, where it ended, whether its clocks went on."""
+    report = Buffer(on.report.address, WALK_WORDS * 8)
+    on.device.copy(report, bytes(report.size))
+    chain: dict[str, Buffer | int] = {"data": on.data, "mask": TILE // 8 - 1, "start": ORDER[0], "hops": 7, "pages": 1}
+    chain["walk"] = report
+    on.device.launch(kernel, 1 << 20, unit=unit, **chain, **known)
+    claimed, cycles, nanoseconds, end, total, *_ = on.words(report)
+    return claimed > 0, end, total, cycles > 0, nanoseconds < 10**9
+
+
+def lay_chain(on: Bench) -> object:
+    lay(on)
+    return on.content(on.data)
+
+
+def evict_lines(on: Bench) -> object:
+    on.write()
+    order = Buffer(on.other.address, len(ORDER) * 8)
+    on.device.copy(order, struct.pack(f"<{len(ORDER)}Q", *ORDER))
+    on.device.launch("evict_lines", len(ORDER), data=on.data, order=order, done=on.sink)
+    return on.content(on.data)
+
+
+def walk_chain(on: Bench) -> object:
+    lay(on)
+    walks = [walked(on, "walk_chain", 0, ahead=ahead, near=near) for ahead in (0, 3) for near in (0, 1)]
+    return walks, walked(on, "walk_chain", 1 << 20, ahead=0, near=0)
+
+
+def time_hops(on: Bench) -> object:
+    lay(on)
+    times = Buffer(on.records.address, 7 * 8)
+    walk = walked(on, "time_hops", 0, times=times)
+    return walk, all(on.words(times))
+
+
 SCENARIOS: dict[str, Callable[[Bench], object]] = {
     function.__name__: function
     for function in (
@@ -188,5 +238,9 @@ SCENARIOS: dict[str, Callable[[Bench], object]] = {
         inject,
         recheck,
         row_disturb,
+        lay_chain,
+        evict_lines,
+        walk_chain,
+        time_hops,
     )
 }

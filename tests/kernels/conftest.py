@@ -50,6 +50,10 @@ BUFFERS = {
     "pages": 8,
     "records": CAPACITY * 8 * 8,
     "sink": 8,
+    "order": TILES * 8,
+    "done": 8,
+    "times": 4 * 8,
+    "walk": 8 * 8,
 }
 """What a pointer of this name points to, in bytes: as much as the kernel may touch and no byte more."""
 
@@ -62,7 +66,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "first": (5 << 18,),
     "a": (0xDEADBEEF00FF55AA,),
     "b": (7,),
-    "mask": (0,),
+    "mask": (0,),  # of a chain: it stays on its first word
     "new_a": (0x123456789ABCDEF0,),
     "new_b": (9,),
     "new_mask": ((1 << 64) - 1,),
@@ -75,6 +79,14 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "step_words": (64,),
     "distance_words": (TILES * TILE_BYTES // 16,),
     "repeats": (2,),
+    "stride_words": (TILE_BYTES // 8,),
+    "lines": (1,),
+    "start": (0, TILE_BYTES // 8),
+    "ahead": (0, 3),
+    "hops": (4,),
+    "pages": (0, 1),
+    "unit": (0, 1, 7),
+    "near": (0, 1),
 }
 """The values tried for a number of this name; all combinations are run."""
 
@@ -106,7 +118,10 @@ def exercise(kernels: Iterable[Kernel], shape: Shape) -> str:
             lines += [f"buffer data {BUFFERS['data']}", "buffer report 2048", f"buffer records {BUFFERS['records']}"]
             verify = [TILES, "@data", 0, 0, 1, 0, 0, 0, "@report", "@pages", "@records", CAPACITY]
             lines.append(launch("pattern_verify", shape, verify))
-        lines += [launch(kernel.name, shape, arguments) for arguments in choices(kernel)]
+        for arguments in choices(kernel):
+            if "@walk" in arguments:  # a walk is taken once until its report is cleared
+                lines.append(f"buffer walk {BUFFERS['walk']}")
+            lines.append(launch(kernel.name, shape, arguments))
     return "\n".join(lines) + "\n"
 
 

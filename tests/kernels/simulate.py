@@ -53,6 +53,7 @@ def work(device: sim.SimDevice) -> int:
     device.launch(
         "row_disturb", 64, data=data, offset_words=0, step_words=64, distance_words=8192, repeats=50, sink=sink
     )
+    walk(device, data, sink)
     device.launch("page_ids_write", TILES, data=data, first=0)
     device.launch("page_ids_write", TILES, data=other, first=SIZE // 8)
     device.launch("page_ids_verify", TILES, data=data, first=0, **checks)
@@ -63,9 +64,24 @@ def work(device: sim.SimDevice) -> int:
     return failed
 
 
+def walk(device: sim.SimDevice, data: Buffer, sink: Buffer) -> None:
+    """A ring of two lines a region, walked with and without the nearest cache, hop by hop and in one."""
+    order, report, times = device.allocate(16), device.allocate(64), device.allocate(8 * 8)
+    device.copy(order, (16).to_bytes(8, "little") + (48).to_bytes(8, "little"))
+    device.launch("lay_chain", TILES, data=data, stride_words=8192, order=order, lines=2)
+    device.launch("evict_lines", 2, data=data, order=order, done=sink)
+    for near in (0, 1):
+        device.copy(report, bytes(64))
+        chain: dict[str, Buffer | int] = {"data": data, "mask": SIZE // 8 - 1, "start": 16, "pages": 2, "unit": 3}
+        chain["walk"] = report
+        device.launch("walk_chain", 1, ahead=2, hops=8, near=near, **chain)
+        device.copy(report, bytes(64))
+        device.launch("time_hops", 1, hops=8, times=times, **chain)
+
+
 def main(path: str) -> None:
     load_native(path)
-    for name, _ in sim.plans():
+    for name, _ in sim.memory_plans():
         if name.startswith("PLAN@"):
             name = f"stuck_cell{name.removeprefix('PLAN')}"
         device = sim.open_device(parse_target(f"sim:{name}"))
