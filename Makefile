@@ -27,7 +27,7 @@ run: install
 # a change of a Python file, template or kernel is in force at once.
 install: check-python
 	@if [ -x $(VENV)/bin/mats ] && [ -f $(VENV)/installed ] && \
-	  [ -z "$$(find pyproject.toml setup.py kernels -newer $(VENV)/installed -type f ! -name '*.pyc')" ]; then exit 0; fi; \
+	  [ -z "$$(find pyproject.toml setup.py kernels mats/sources/mock_nvml -newer $(VENV)/installed -type f ! -name '*.pyc')" ]; then exit 0; fi; \
 	command -v c++ >/dev/null 2>&1 || command -v g++ >/dev/null 2>&1 || \
 	  echo 'mats: no C++ compiler: GPUs can be tested, the memory of this machine (host) and the simulator (sim) cannot. On Debian or Ubuntu: apt-get install g++ python3-dev' >&2; \
 	extra=$$($(MAKE) -s cuda-extra) || exit 1; \
@@ -63,7 +63,7 @@ bench: install
 
 clean:
 	rm -rf $(VENV) build dist gpu_mats.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -f mats/devices/*.so
+	rm -f mats/devices/*.so mats/sources/*.so
 
 check-python:
 	@command -v $(PYTHON) >/dev/null 2>&1 || \

@@ -11,8 +11,9 @@ from mats.facts import UNASKED, GpuFacts, MachineFacts, PairFacts, Text, pci_add
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.sources._nvml_answers import count, text
 from mats.sources._nvml_gpu import Reader, RemoteGpu, named_by, read_gpu, sample_gpu, unknown_gpu
+from mats.sources._nvml_library import Library
 from mats.sources._nvml_links import read_pairs
-from mats.sources._nvml_process import CALL_SECONDS, Library, Nvml, Question
+from mats.sources._nvml_process import CALL_SECONDS, Nvml, Question
 
 READ_SECONDS = 30.0
 SAMPLE_SECONDS = 10.0

@@ -46,7 +46,8 @@ def read_memory(gpu: Asked) -> MemoryFacts:
         total = reserved = used = free = Absent(AbsenceKind.UNREADABLE, "memory: the driver says 0 bytes")
     values = [quantity(value, Unit.BYTE) for value in (total, reserved, used, free)]
     with_reserved = values[2] if older is not None else _sum("used memory", values[2], values[1])
-    return MemoryFacts(*values, with_reserved)
+    total_bytes, reserved_bytes, used_bytes, free_bytes = values
+    return MemoryFacts(total_bytes, reserved_bytes, used_bytes, free_bytes, with_reserved)
 
 
 def read_whole_memory(gpu: Asked) -> MemoryFacts:

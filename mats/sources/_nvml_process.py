@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -24,6 +23,7 @@ from mats.facts import CallFacts
 from mats.model import AbsenceKind, Absent
 from mats.sources import _nvml_child as child
 from mats.sources._nvml_answers import failure
+from mats.sources._nvml_library import Library
 
 Subject = int | tuple[int, int] | None
 Question = tuple[Subject, str, tuple[Any, ...]]
@@ -44,23 +44,11 @@ _CHILD = Path(child.__file__).resolve()
 _ENDED = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """A library to be asked instead of the driver's: the path of a stand-in, its profile, symbols it is not to have."""
-
-    path: Path
-    profile: Path
-    hidden: tuple[str, ...] = ()
-
-
 class Child:
     """One child process, with a thread that takes its answers and, when it has ended, its exit status."""
 
     def __init__(self, package: str, library: Library | None) -> None:
-        environment = dict(os.environ)
-        if library is not None:
-            environment["MATS_MOCK_NVML"] = str(library.profile)
-            environment["MATS_MOCK_NVML_PROFILES"] = str(library.path.parent)
+        environment = {**os.environ, **(library.environment if library is not None else {})}
         # A session of its own: Ctrl-C is for the tool, which then closes this process's stdin.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_CHILD)],

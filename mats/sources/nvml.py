@@ -18,9 +18,9 @@ from mats.facts import GpuFacts
 from mats.model import AbsenceKind, Absent
 from mats.sources._nvml_answers import CLOCK_REASONS, MEGAHERTZ, failure, full_name, text
 from mats.sources._nvml_child import Asker, outdated
+from mats.sources._nvml_library import Library
 from mats.sources._nvml_machine import Sampler, read_machine
 from mats.sources._nvml_memory import read_ecc, read_memory, read_remap
-from mats.sources._nvml_process import Library
 from mats.sources._nvml_state import (
     read_clocks,
     read_held,

@@ -12,8 +12,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-STORE = HERE.parents[1] / "build" / "mock_nvml"
+from mats.sources._mock_profiles import find_profile, read_profile
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "mats" / "sources" / "mock_nvml"
+STORE = ROOT / "build" / "mock_nvml"
 SOURCES = ("mock_nvml.c", "profile.c", "profile.h")
 FLAGS = (
     *("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-pthread"),
@@ -26,28 +29,18 @@ class CannotBuildError(Exception):
     """There is no C compiler on this machine."""
 
 
-def profiles() -> tuple[str, ...]:
-    """Names of the profiles that are there."""
-    return tuple(sorted(path.stem for path in (HERE / "profiles").glob("*.profile")))
-
-
 def path_of(profile: str) -> Path:
     """Where a profile is."""
-    return HERE / "profiles" / f"{profile}.profile"
+    return find_profile(profile).path
 
 
 def environment(profile: str | Path) -> dict[str, str]:
     """The environment of a process whose NVML is the profile's. Raises CannotBuildError."""
-    path = path_of(profile) if isinstance(profile, str) else profile
-    folder = build(missing_symbols(path.read_text(encoding="utf-8")))
+    found = find_profile(profile) if isinstance(profile, str) else read_profile(profile)
+    folder = build(tuple(sorted(found.entries.get(("system", "missing"), "").split())))
     kept = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    return {**kept, "LD_LIBRARY_PATH": str(folder), "MATS_MOCK_NVML": str(path)}
-
-
-def missing_symbols(profile: str) -> tuple[str, ...]:
-    """What ``missing = ...`` names in a profile's text."""
-    lines = (line.partition("=") for line in profile.splitlines())
-    return tuple(sorted(word for key, _, names in lines if key.strip() == "missing" for word in names.split()))
+    own = {"MATS_MOCK_NVML": str(found.path), "MATS_MOCK_NVML_PROFILES": str(HERE / "profiles")}
+    return {**kept, **own, "LD_LIBRARY_PATH": str(folder)}
 
 
 def build(missing: tuple[str, ...] = ()) -> Path:

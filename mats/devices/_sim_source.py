@@ -1,0 +1,102 @@
+"""The passive state of a simulated machine: the real nvidia-ml-py over the stand-in for NVML, its log and its bus.
+
+A driver profile tells what NVML answers, and if wanted the kernel's log and the PCI state. A plan of a memory has the
+driver of a healthy card.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from mats.device import DeviceError
+from mats.devices._plans import plan_names
+from mats.devices._sim_drivers import is_driver_only
+from mats.facts import GpuFacts, LogFacts, MachineFacts
+from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
+from mats.probe import UsageError
+from mats.source import NothingThere, SourceError
+from mats.sources import _mock_profiles as profiles
+from mats.sources._log_facts import NamedLog, log_facts
+from mats.sources._mock_profiles import Profile
+from mats.sources._picture import describe, nothing_there, title_of
+from mats.sources.kernel_log import parse_kernel_log
+from mats.sources.lspci import parse_lspci
+from mats.sources.nvml import read_machine
+from mats.target import Target
+
+HEALTHY = "healthy"
+_NOT_SIMULATED = Absent(AbsenceKind.NOT_TESTED, "this simulated machine does not tell it")
+
+
+def find_profile(argument: str) -> Profile:
+    """The driver profile of ``sim:ARGUMENT``; that of a healthy card for a plan of a memory. Raises UsageError."""
+    if is_driver_only(argument):
+        return profiles.find_profile(argument)
+    plan = argument.partition("@")[0]
+    if argument.endswith(".toml") or plan in dict(plan_names()):
+        return profiles.find_profile(HEALTHY)
+    return profiles.find_profile(argument)
+
+
+def open_source(target: Target, timeout: float | None = None) -> SimSource:
+    """The simulated machine of ``sim:PROFILE``. Raises UsageError, NothingThere, or SourceError without a compiler."""
+    source = SimSource(find_profile(target.argument), target.name, timeout)
+    source.describe()
+    return source
+
+
+class SimSource:
+    """Implements :class:`mats.source.Source` over one driver profile."""
+
+    def __init__(self, profile: Profile, name: str, timeout: float | None = None) -> None:
+        self._profile, self._name = profile, name
+        self._timeout = math.inf if timeout is None else timeout
+        self._first: MachineFacts | None = None
+
+    def describe(self) -> TargetInfo:
+        if self._first is None:
+            self._first = self._read()
+        why = nothing_there(self._first)
+        if why:
+            raise NothingThere(f"{self._name}: {why}")
+        title = f"simulated driver, profile {self._profile.name} ({title_of(self._first)})"
+        return replace(describe(self._first, self._name, "sim", title, "sim"), simulated=True)
+
+    def read(self, *, load: bool = False) -> MachineFacts:
+        machine, self._first = self._first or self._read(), None
+        if not load or isinstance(machine.gpus, Absent):
+            return machine
+        return replace(machine, gpus=tuple(self._loaded(place, gpu) for place, gpu in enumerate(machine.gpus)))
+
+    def close(self) -> None:
+        """Nothing is held between two readings."""
+
+    def _read(self) -> MachineFacts:
+        try:
+            library = self._profile.library
+        except DeviceError as error:
+            raise SourceError(str(error)) from error
+        machine = read_machine(timeout=self._timeout, library=library)
+        devices = parse_lspci(self._profile.pci).devices if self._profile.pci else _NOT_SIMULATED
+        log: LogFacts | Absent = _NOT_SIMULATED
+        if self._profile.log:
+            log = log_facts([NamedLog(f"the log of {self._name}", parse_kernel_log(self._profile.log))])
+        return replace(machine, devices=devices, log=log)
+
+    def _loaded(self, index: int, gpu: GpuFacts) -> GpuFacts:
+        """A link that is kept busy is as fast as it can be, unless the profile says ``pcie.loaded``."""
+        now = gpu.pcie
+        told = self._profile.value(index, "pcie.loaded")
+        generation, width = _numbers(told, self._profile) if told else (now.generation_maximum, now.width_maximum)
+        if isinstance(now.generation, Absent) or isinstance(now.width, Absent):
+            return gpu  # there is no link that could be seen
+        idle = replace(now, loaded=True, idle_generation=now.generation, idle_width=now.width)
+        return replace(gpu, pcie=replace(idle, generation=generation, width=width))
+
+
+def _numbers(text: str, profile: Profile) -> tuple[Reading, Reading]:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise UsageError(f"{profile.path}: pcie.loaded wants a generation and a width, such as 4, 8")
+    return Quantity(int(parts[0]), Unit.COUNT), Quantity(int(parts[1]), Unit.COUNT)

@@ -1,0 +1,7 @@
+# Two H100; the record that the second keeps of itself is damaged.
+[system]
+like = h100x8
+count = 2
+
+[1]
+inforom.valid = !14

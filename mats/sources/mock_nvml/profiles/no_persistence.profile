@@ -1,0 +1,7 @@
+# One H100 without persistence mode: the driver lets go of it between two jobs.
+[system]
+like = h100x8
+count = 1
+
+[0]
+persistence = 0

@@ -1,3 +1,0 @@
-# No driver is loaded: nothing starts.
-[system]
-init = !9
