@@ -9,7 +9,18 @@ from mats.model import Absent, Limit, Quantity, Result
 
 from ._format import measurement_name, quantity_text
 from ._grid import Grid
-from ._parts import Check, Outcome, Standing, checks_of, part_label, part_of, part_text, parts_of
+from ._parts import (
+    Check,
+    Outcome,
+    Standing,
+    checks_of,
+    hidden_parts,
+    part_label,
+    part_of,
+    part_text,
+    parts_of,
+    sorted_parts,
+)
 
 _SYMBOL = {
     Standing.FAIL: "\u2717",
@@ -25,7 +36,7 @@ _SYMBOL = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A cell: how a check came out, in a symbol and a word, with the reading or why there is none."""
+    """A cell: how a check came out, in a symbol and a word, with the reading that broke it."""
 
     symbol: str
     word: str
@@ -39,28 +50,31 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Checks in rows, parts in columns; ``quiet`` rows are in order or not supported on every part."""
+    """Checks in rows, parts in columns."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[Limit, tuple[Mark | None, ...]], ...]
-    quiet: tuple[tuple[Limit, tuple[Mark | None, ...]], ...]
 
 
-def matrix_of(result: Result, kind: str) -> Matrix:
-    """The gravest rows first. A check of the whole target stands in a column of its own, where there is one."""
-    label, parts = part_label(result.observation), parts_of(result.observation)
+def matrices(result: Result, kind: str) -> tuple[Matrix, Matrix]:
+    """The checks that tell something, the gravest first; and those in order wherever they apply and could be seen."""
     checks = sorted(checks_of(result, kind), key=lambda check: list(Standing).index(check.standing))
-    whole = any(not outcome.part for check in checks for outcome in check.outcomes)
-    columns = (*(("",) if whole else ()), *parts)
-    calm = (Standing.IN_ORDER, Standing.NOT_SUPPORTED)
-    rows = [
-        (check.limit, _marks(check, columns), all(item.standing in calm for item in check.outcomes)) for check in checks
-    ]
-    return Matrix(
-        heads=tuple(part_text(label, [part]) if part else "machine" for part in columns),
-        rows=tuple((limit, marks) for limit, marks, quiet in rows if not quiet),
-        quiet=tuple((limit, marks) for limit, marks, quiet in rows if quiet),
-    )
+    hidden = hidden_parts(checks)
+    quiet = [check for check in checks if all(_is_quiet(outcome, hidden) for outcome in check.outcomes)]
+    return _matrix(result, [check for check in checks if check not in quiet]), _matrix(result, quiet)
+
+
+def _is_quiet(outcome: Outcome, hidden: Sequence[str]) -> bool:
+    unseen = outcome.standing is Standing.NOT_SEEN and outcome.part in hidden
+    return unseen or outcome.standing in (Standing.IN_ORDER, Standing.NOT_SUPPORTED)
+
+
+def _matrix(result: Result, checks: Sequence[Check]) -> Matrix:
+    """A check of the whole target stands in a column of its own."""
+    label, concerned = part_label(result.observation), {outcome.part for check in checks for outcome in check.outcomes}
+    columns = (*(("",) if "" in concerned else ()), *sorted_parts(concerned))
+    heads = tuple(part_text(label, [part]) if part else "machine" for part in columns)
+    return Matrix(heads, tuple((check.limit, _marks(check, columns)) for check in checks))
 
 
 def _marks(check: Check, columns: Sequence[str]) -> tuple[Mark | None, ...]:
@@ -69,11 +83,10 @@ def _marks(check: Check, columns: Sequence[str]) -> tuple[Mark | None, ...]:
 
 
 def _mark(outcome: Outcome) -> Mark:
-    readings = [item.reading for item in outcome.measurements if isinstance(item.reading, Quantity)]
+    """With the reading of what is out of order; the others stand in the list of every reading."""
     broken = [finding.measurement.reading for finding in outcome.findings]
-    shown = [reading for reading in broken if isinstance(reading, Quantity)] or readings
-    text = ", ".join(dict.fromkeys(quantity_text(reading) for reading in shown)) or outcome.why
-    return Mark(_SYMBOL[outcome.standing], outcome.standing.value, text)
+    told = dict.fromkeys(quantity_text(reading) for reading in broken if isinstance(reading, Quantity))
+    return Mark(_SYMBOL[outcome.standing], outcome.standing.value, ", ".join(told))
 
 
 def readings_matrix(result: Result) -> Grid:

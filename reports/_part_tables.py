@@ -29,18 +29,27 @@ class PartTables:
         return part_label(self.result.observation)
 
     @property
-    def of_parts(self) -> tuple[Table, ...]:
-        """With the verdict on each part, and the codes of its findings."""
-        return tuple(self._judged(table) for table in self.result.observation.tables if self._lists_parts(table))
+    def overview(self) -> Table | None:
+        """The first table with a row for each part, with the verdict on each and the codes of its findings."""
+        table = self._listing
+        return self._judged(table) if table else None
 
     @property
     def others(self) -> tuple[Table, ...]:
-        return tuple(table for table in self.result.observation.tables if table.rows and not self._lists_parts(table))
+        listing = self._listing
+        return tuple(table for table in self.result.observation.tables if table.rows and table is not listing)
+
+    @property
+    def _listing(self) -> Table | None:
+        return next((table for table in self.result.observation.tables if self._lists_parts(table)), None)
 
     def short(self, table: Table) -> Grid | None:
-        """At most ``MANY_ROWS`` rows: equal ones folded, or those of parts that are not in order (None: all are)."""
+        """At most ``MANY_ROWS`` rows of a long table, or of one that lists the parts once more.
+
+        Equal rows are folded; where they differ, those of parts that are not in order are shown (None: all are).
+        """
         at = column_of_parts(table, self.label)
-        if at is None or len(table.rows) <= MANY_ROWS:
+        if at is None or (len(table.rows) <= MANY_ROWS and not self._lists_parts(table)):
             return grid_of(table, MANY_ROWS)
         folded = _folded(table, at, self.label)
         if folded is not None and len(folded.rows) <= MANY_ROWS:
@@ -50,6 +59,8 @@ class PartTables:
         rows = tuple(row for row in table.rows if cell_part(row[at]) in worrying)
         if not rows:
             return None
+        if len(rows) == len(table.rows) <= MANY_ROWS:
+            return grid_of(table)
         title = f"{table.title or table.name}: {part_text(self.label, worrying)}"
         grid = grid_of(Table(table.name, title, table.columns, rows[:MANY_ROWS]))
         rest = plural(len(table.rows) - len(grid.rows), "more row")

@@ -236,17 +236,28 @@ def _verdict(standings: Sequence[Standing]) -> Verdict:
     return Verdict(worst.value) if worst in _BROKEN else Verdict.PASS
 
 
+def _standings(checks: Iterable[Check]) -> dict[str, list[Standing]]:
+    standings: dict[str, list[Standing]] = {}
+    for check in checks:
+        for outcome in check.outcomes:
+            standings.setdefault(outcome.part, []).append(outcome.standing)
+    return standings
+
+
+def hidden_parts(checks: Iterable[Check]) -> tuple[str, ...]:
+    """The parts of which most checks were not seen, such as a GPU that does not answer."""
+    return sorted_parts(
+        part for part, seen in _standings(checks).items() if seen.count(Standing.NOT_SEEN) * 2 > len(seen)
+    )
+
+
 def account_text(result: Result, kind: str) -> str:
     """``47 checks on 8 GPUs: 44 in order, 2 findings, 1 not seen``; a check counts by its gravest outcome.
 
     A part of which most was not seen is told apart, so that it does not hide what is known of the others.
     """
     checks, label = checks_of(result, kind), part_label(result.observation)
-    standings: dict[str, list[Standing]] = {}
-    for check in checks:
-        for outcome in check.outcomes:
-            standings.setdefault(outcome.part, []).append(outcome.standing)
-    hidden = [part for part, seen in standings.items() if part and seen.count(Standing.NOT_SEEN) * 2 > len(seen)]
+    standings, hidden = _standings(checks), hidden_parts(checks)
     seen_parts = [part for part in parts_of(result.observation) if part not in hidden]
     counted = [
         gravest(outcome.standing for outcome in check.outcomes if outcome.part not in hidden)
@@ -254,7 +265,7 @@ def account_text(result: Result, kind: str) -> str:
         if any(outcome.part not in hidden for outcome in check.outcomes)
     ]
     told = [f"{plural(len(checks), 'check')} on {parts_noun(label, len(seen_parts))}: {_counts_text(counted)}"]
-    told += [f"{part_text(label, [part])}: {_counts_text(standings[part])}" for part in sorted_parts(hidden)]
+    told += [f"{part_text(label, [part])}: {_counts_text(standings[part])}" for part in hidden]
     return "; ".join(told)
 
 

@@ -77,8 +77,8 @@ def _target(console: Console, view: TargetView) -> None:
     for result in view.results:
         _sentences(console, result, len(view.results) > 1, id(result) not in folded)
     for tables in folded.values():
-        for table in tables.of_parts:
-            print_grid(console, without_constants(grid_of(table)))
+        if tables.overview:
+            print_grid(console, without_constants(grid_of(tables.overview)))
     _findings(console, view)
     for result in view.results:
         _tables(console, result, folded.get(id(result)))

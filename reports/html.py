@@ -29,8 +29,8 @@ from ._format import (
 )
 from ._gaps import Gap, gaps
 from ._grid import SERIES, Grid, grid_of, ranges_grid, statistic_text
-from ._matrix import Matrix, matrix_of, readings_matrix
-from ._part_tables import PartTables
+from ._matrix import Matrix, matrices, readings_matrix
+from ._part_tables import PartTables, without_constants
 from ._parts import account_text, evidence_lines, part_label, reading_text_of
 from ._view import (
     NOTHING_MISSING,
@@ -60,9 +60,10 @@ class _Plot:
 class _Folded:
     """What is shown of a result of many parts instead of its readings in one list."""
 
-    overview: tuple[Grid, ...]
+    overview: Grid | None
     account: str
-    matrix: Matrix
+    telling: Matrix
+    quiet: Matrix
     readings: Grid
 
 
@@ -187,10 +188,12 @@ def _part(view: TargetView, result: Result, id: str) -> _Part:
 
 def _folded_part(view: TargetView, result: Result) -> _Part:
     tables = PartTables(result, view.kind)
+    telling, quiet = matrices(result, view.kind)
     folded = _Folded(
-        overview=tuple(grid_of(table) for table in tables.of_parts),
+        overview=without_constants(grid_of(tables.overview)) if tables.overview else None,
         account=account_text(result, view.kind),
-        matrix=matrix_of(result, view.kind),
+        telling=telling,
+        quiet=quiet,
         readings=readings_matrix(result),
     )
     return _Part(result, tuple(grid_of(table, MAX_ROWS) for table in tables.others), (), _limits_grid(result), folded)
@@ -251,11 +254,13 @@ def _target_facts(view: TargetView) -> Iterator[tuple[str, str]]:
     if view.info is None:
         return
     info = view.info
+    folded = bool(view.results) and all(part_label(result.observation) for result in view.results)
     yield "target", f"{info.title} ({view.kind}{', replayed' if info.kind == 'replay' else ''})"
-    yield "memory", reading_text(info.memory_total)
-    yield "last-level cache", reading_text(info.cache_size)
-    formula = f" = {info.peak_formula}" if info.peak_formula else ""
-    yield "peak bandwidth", reading_text(info.peak_bandwidth) + formula
+    if not folded:  # a target of many parts has these of none
+        yield "memory", reading_text(info.memory_total)
+        yield "last-level cache", reading_text(info.cache_size)
+        formula = f" = {info.peak_formula}" if info.peak_formula else ""
+        yield "peak bandwidth", reading_text(info.peak_bandwidth) + formula
     yield from info.identity
 
 
