@@ -57,6 +57,7 @@ def judge(observation: Observation, limits: Sequence[Limit], target_kind: str, t
             for measurement in present
             if _broken(limit, measurement)
         ]
+    findings = _standing(findings)
     doubts += [f"{', '.join(names)}: {why}" for why, names in missing.items()]
     doubts += [_too_little(finding) for finding in findings if finding.severity is Severity.UNKNOWN]
     if not used and not doubts:
@@ -107,6 +108,12 @@ def _finding(limit: Limit, measurement: Measurement, diagnoses: Iterable[Diagnos
         evidence=evidence,
         advice=advice or limit.advice,
     )
+
+
+def _standing(findings: Sequence[Finding]) -> list[Finding]:
+    """Without those of measurements that a broken limit says are not to be believed."""
+    voided = {name for finding in findings if finding.severity is Severity.UNKNOWN for name in finding.limit.voids}
+    return [finding for finding in findings if finding.measurement.name not in voided]
 
 
 def _why_missing(named: Sequence[Measurement]) -> str:

@@ -223,6 +223,7 @@ class Limit:
     required: bool = False
     kinds: tuple[str, ...] = ()
     overridden: bool = False
+    voids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("code", "measurement", "title", "reasoning", "advice"):

@@ -52,6 +52,7 @@ def limit(
     severity: Severity = Severity.FAIL,
     required: bool = False,
     kinds: tuple[str, ...] = (),
+    voids: tuple[str, ...] = (),
 ) -> Limit:
     return Limit(
         code=code,
@@ -65,6 +66,7 @@ def limit(
         advice="Change the plan.",
         required=required,
         kinds=kinds,
+        voids=voids,
     )
 
 

@@ -78,6 +78,23 @@ def test_the_worst_finding_decides(severities: tuple[Severity, ...], verdict: Ve
     assert len(judged.findings) == len(severities)
 
 
+def test_a_broken_limit_takes_the_findings_with_it_that_it_says_are_not_to_be_believed() -> None:
+    # given
+    doubt = limit("X-1", measurement="noise", severity=UNKNOWN, voids=("slow",))
+    slow, wrong = limit("X-2", measurement="slow"), limit("X-3", measurement="wrong")
+    everything = (seen(9, "noise"), seen(9, "slow"), seen(9, "wrong"))
+
+    # when
+    noisy = judge(Observation(everything[:2]), [doubt, slow, wrong], "host")
+    also_wrong = judge(Observation(everything), [doubt, slow, wrong], "host")
+    not_asked = judge(Observation(everything[:2]), [dataclasses.replace(doubt, severity=NOTE), slow], "host")
+
+    # then
+    assert (noisy.verdict, [finding.code for finding in noisy.findings]) == (Verdict.UNKNOWN, ["X-1"])
+    assert (also_wrong.verdict, [finding.code for finding in also_wrong.findings]) == (Verdict.FAIL, ["X-1", "X-3"])
+    assert not_asked.verdict is Verdict.FAIL
+
+
 def test_several_verdicts_come_to_the_worst() -> None:
     assert worst([Verdict.PASS, Verdict.WARN]) is Verdict.WARN
     assert worst([Verdict.UNKNOWN, Verdict.WARN]) is Verdict.UNKNOWN
