@@ -8,15 +8,16 @@ import tempfile
 from pathlib import Path
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write ``text`` beside ``path`` and put it in its place in one step. Raises OSError."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write ``content`` beside ``path`` and put it in its place in one step. Raises OSError."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
     if path.exists() and not path.is_file():  # a pipe or /dev/stdout is written through, not replaced
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(data)
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())

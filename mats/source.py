@@ -18,7 +18,11 @@ class SourceError(DeviceError):
 
 
 class NothingThere(SourceError):
-    """The source was read and there is no GPU it could tell about."""
+    """The source was read and there is no GPU it could tell about. ``facts``: what was seen all the same."""
+
+    def __init__(self, text: str, facts: MachineFacts | None = None) -> None:
+        super().__init__(text)
+        self.facts = facts
 
 
 class Source(Protocol):

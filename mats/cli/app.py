@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import typer
+import typer.core
 
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
@@ -12,7 +14,7 @@ from mats.cli.options import COMMON, JUDGING, MORE_FILES, OUTPUTS, Argument, Val
 from mats.cli.world import World
 from mats.probe import Option, OptionKind, Probe
 
-HELPERS = ("all", "arch", "explain", "judge", "report", "targets")
+HELPERS = ("all", "arch", "capture", "explain", "judge", "report", "smi", "targets")
 Helper = tuple[str, Callable[[Values], int], tuple[Option, ...], tuple[Argument, ...], str]
 """Name, what it does, its options and arguments, and its help."""
 
@@ -21,6 +23,25 @@ ARCH_OPTIONS = (
     Option("target", OptionKind.TEXT, "The same as cuda:0, or a simulated machine, sim:PROFILE."),
     Option("list", OptionKind.FLAG, "List every GPU of the table."),
     Option("json", OptionKind.FLAG, "Print JSON."),
+)
+SMI_OPTIONS = (
+    Option("gpu-id", OptionKind.TEXT, "GPUs to watch, by index, UUID or PCI address; without it: all."),
+    Option("target", OptionKind.TEXT, "The same as cuda:0, or a simulated machine, sim:PROFILE."),
+    Option("interval", OptionKind.SECONDS, "Time between two samples, e.g. 100ms, 5s.", "1"),
+    Option("once", OptionKind.FLAG, "One sample, then end."),
+    Option("count", OptionKind.COUNT, "Samples to take, then end."),
+    Option("duration", OptionKind.SECONDS, "Time after which to end, e.g. 90, 5m, 2h."),
+    Option("csv", OptionKind.FLAG, "Record as CSV: a line for each GPU and sample."),
+    Option("json", OptionKind.FLAG, "Record as JSON lines: one for each GPU and sample."),
+    Option("output", OptionKind.FILE_OUT, "File for the recording; without it: standard output."),
+)
+CAPTURE_OPTIONS = (
+    Option("output", OptionKind.FILE_OUT, "File to write, - for standard output; without it a name made of the time."),
+    Option("redact", OptionKind.FLAG, "Replace names of machines, users and programs, UUIDs, serial and IP numbers."),
+    Option("force", OptionKind.FLAG, "Write over a file that is there."),
+    Option("gpu-id", OptionKind.TEXT, "GPUs to tell about, by index, UUID or PCI address; without it: all."),
+    Option("target", OptionKind.TEXT, "The same as cuda:0, or a simulated machine, sim:PROFILE."),
+    Option("timeout", OptionKind.SECONDS, "Time for reading the machine.", "30"),
 )
 GPU_NAME = Argument("name", "NAME", "A GPU, a chip, or a compute capability: RTX 4070, AD104, sm_89.", many=True)
 
@@ -61,6 +82,27 @@ def application(world: World, probes: Mapping[str, Probe], argv: tuple[str, ...]
     return app
 
 
+class _AsGiven:
+    """What typer asks for the value of a parameter: the words as they were given."""
+
+    def coerce(self, value: object, *, param: object = None, ctx: object = None) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+
+class TextCommand(typer.core.TyperCommand):
+    """A command whose values stay the words that were given, since :mod:`mats.cli.options` reads them.
+
+    typer would load all of its validation to make texts of texts, which takes a third of the time of a short command.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)
+        for parameter in parameters:
+            if hasattr(parameter, "_runtime_param"):  # as typer 0.29 has it; another one validates
+                parameter._runtime_param = _AsGiven()
+        return parameters
+
+
 def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
     def act(values: Values) -> int:
         from mats.cli.measure import measure_one
@@ -72,7 +114,8 @@ def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ..
     page = f"mats explain {probe.name} tells the method, what it cannot see, the limits and their sources."
     arguments = (MORE_FILES,) if evidence_option((probe,)) else ()
     function = command(act, options, arguments) if invoked else command(act, ())
-    app.command(probe.name, help=f"{probe.question}\n\n{page}", short_help=probe.question)(function)
+    about = f"{probe.question}\n\n{page}"
+    app.command(probe.name, cls=TextCommand, help=about, short_help=probe.question)(function)
 
 
 def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked: str, evidence: Option | None) -> None:
@@ -85,6 +128,11 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
         from mats.cli.arch import arch
 
         return arch(values, world)
+
+    def act_capture(values: Values) -> int:
+        from mats.cli.capture import capture
+
+        return capture(values, world)
 
     def act_explain(values: Values) -> int:
         from mats.cli.explain import explain
@@ -102,6 +150,11 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
 
         return report_saved(values, world)
 
+    def act_smi(values: Values) -> int:
+        from mats.cli.smi import smi
+
+        return smi(values, world)
+
     def act_targets(_values: Values) -> int:
         from mats.cli.saved import list_targets
 
@@ -114,11 +167,13 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
     helpers: tuple[Helper, ...] = (
         ("all", act_all, of_all, files, "Run every probe that applies, into one report."),
         ("arch", act_arch, ARCH_OPTIONS, (GPU_NAME,), "Tell what a GPU is to a compiler, by its name or its driver."),
+        ("capture", act_capture, CAPTURE_OPTIONS, (), "Save all that is known from outside, to be judged elsewhere."),
         ("explain", act_explain, (), topic, "Tell about a probe, a limit, a fault, or the simulator."),
         ("judge", act_judge, (*OUTPUTS, *JUDGING), saved, "Judge a saved run again, by other limits."),
         ("report", act_report, views, saved, "Write reports of a saved run."),
+        ("smi", act_smi, SMI_OPTIONS, (), "Watch the GPUs of this machine, and record what is seen."),
         ("targets", act_targets, (), (), "List what can be tested on this machine."),
     )
     for name, act, options, arguments, text in helpers:
         function = command(act, options, arguments) if name == invoked else command(act, ())
-        app.command(name, help=text)(function)
+        app.command(name, cls=TextCommand, help=text)(function)

@@ -25,7 +25,6 @@ LARGEST_TEXT = 16 << 20
 """Bytes of one raw text that are kept."""
 COMMANDS = (("nvidia-smi", "-q", "-x"), ("lspci", "-D", "-nn", "-vv"))
 """Asked only where no GPU sleeps: both wake it."""
-_PATIENCE = 20.0
 
 
 class CaptureError(ValueError):
@@ -86,12 +85,15 @@ def _cut(cut: str, data: dict[str, object]) -> str:
     return cut if cut and "raw" not in data else ""
 
 
-def collect(facts: MachineFacts, root: Path = Path("/"), run: Run = run_command) -> tuple[tuple[str, str], ...]:
-    """The raw texts of this machine beside its facts; what cannot be had is left out or says why."""
-    return tuple(_texts(facts, root, run))
+def collect(facts: MachineFacts, seconds: float, root: Path, run: Run = run_command) -> tuple[tuple[str, str], ...]:
+    """The raw texts of this machine beside its facts; what cannot be had is left out or says why.
+
+    ``seconds``: for each command that is asked.
+    """
+    return tuple(_texts(facts, seconds, root, run))
 
 
-def _texts(facts: MachineFacts, root: Path, run: Run) -> Iterator[tuple[str, str]]:
+def _texts(facts: MachineFacts, seconds: float, root: Path, run: Run) -> Iterator[tuple[str, str]]:
     log = read_live_text(root, run)
     if isinstance(log, LogText):
         yield f"kernel log ({log.origin}), lines about GPUs", about_gpus(log.data)[-LARGEST_TEXT:]
@@ -106,12 +108,15 @@ def _texts(facts: MachineFacts, root: Path, run: Run) -> Iterator[tuple[str, str
     asleep = any(gpu.asleep is True for gpu in gpus)
     for command in COMMANDS:
         name = " ".join(command)
-        yield name, "not asked: it would wake a GPU that sleeps to save power" if asleep else _output(command, run)
+        yield (
+            name,
+            "not asked: it would wake a GPU that sleeps to save power" if asleep else _output(command, seconds, run),
+        )
 
 
-def _output(command: tuple[str, ...], run: Run) -> str:
+def _output(command: tuple[str, ...], seconds: float, run: Run) -> str:
     try:
-        done = run(command, _PATIENCE)
+        done = run(command, seconds)
     except FileNotFoundError:
         return "not asked: there is no such command here"
     except OSError as error:  # TimeoutError is one, too

@@ -121,11 +121,11 @@ def read_machine(selection: Selection, seconds: float, machine: Machine) -> Mach
     around = _part(parts["host"], "")
     log = parts["kernel log"]
     whole = join_machines((driver, bus, MachineFacts(log=log) if isinstance(log, Absent) else log, around))
+    whole = replace(whole, taken=machine.now().isoformat(timespec="seconds"))
     why = nothing_there(whole, machine.root)
     if why:
-        raise NothingThere(why)
+        raise NothingThere(why, whole)
     whole = _settled(whole, around, driver, sleeping)
-    whole = replace(whole, taken=machine.now().isoformat(timespec="seconds"))
     return _narrowed(whole, selection, lambda: machine.read_nvml((), max(_LEAST, end - machine.clock())))
 
 

@@ -78,13 +78,19 @@ def open_source(paths: Sequence[Path]) -> Source:
     """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU."""
     evidence = read_files(paths)
     machine = machine_of(evidence)
-    told = isinstance(machine.nvml_failure, str) or (isinstance(machine.log, LogFacts) and machine.log.incidents)
-    why = "" if told else nothing_there(machine)
+    why = "" if _is_evidence(machine) else nothing_there(machine)
     if why:
-        raise NothingThere(f"{_named(paths)}: {why}")
+        raise NothingThere(f"{_named(paths)}: {why}", machine)
     count = len(paths)
     title = f"{title_of(machine)}, from {'1 file' if count == 1 else f'{count} files'}"
     return SavedSource(machine, describe(machine, f"file:{_named(paths)}", "file", title))
+
+
+def _is_evidence(machine: MachineFacts) -> bool:
+    """Of a machine without a list of GPUs: events of a log, or a driver's tool that fails where no bus is seen."""
+    if isinstance(machine.log, LogFacts) and machine.log.incidents:
+        return True
+    return isinstance(machine.nvml_failure, str) and isinstance(machine.devices, Absent)
 
 
 def read_files(paths: Sequence[Path]) -> Evidence:

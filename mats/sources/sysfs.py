@@ -174,6 +174,8 @@ def device_of(
     driver: str | Absent,
     why: str = "the system does not offer it",
 ) -> PciDevice:
+    """A device from the texts of its files, by their names below its folder. ``why``: what a missing file means."""
+
     def value(name: str, what: str) -> str | Absent:
         return _value(files, name, what, why)
 
@@ -272,6 +274,7 @@ def _number(text: str | Absent, base: int) -> int | Absent:
 
 
 def is_display(text: str | Absent | None) -> bool:
+    """Whether the text of a file ``class`` is that of a display adapter, with or without a screen."""
     code = _number(text or "", 16)
     return not isinstance(code, Absent) and code >> 16 == 0x03
 
@@ -290,6 +293,7 @@ def _lineage(folder: Path, root: Path) -> tuple[str, ...] | Absent:
 
 
 def attributes_of(folder: Path) -> dict[str, str]:
+    """The files of a device that are read, by their names below its folder; those that are not there are left out."""
     read = ((name, _read(folder / name)) for name in ATTRIBUTES)
     return {name: text for name, text in read if text is not None}
 
