@@ -66,9 +66,10 @@ def _measure(
     tasks: tuple[Task, ...], given: Values, world: World, wanted: Outputs, command: tuple[str, ...], asked: bool
 ) -> int:
     threshold = fail_on(given.get("fail-on"))
-    terms, notes = _terms(given, world, wanted)
+    terms = _terms(given, world)
     required = _required(given, world)
     probes = [task.probe for task in tasks]
+    notes: tuple[str, ...] = () if all(probe.passive for probe in probes) else (f"seed {terms.seed}",)
     with saved_input(evidence_files(given, probes), world) as files:
         choice = choose(given, files, world, probes, asked)
         wanted.check()
@@ -171,7 +172,7 @@ def known_limits(world: World) -> dict[str, Limit]:
     return {code: owned.limit for code, owned in registry.limits(world.probes()).items()}
 
 
-def _terms(given: Values, world: World, wanted: Outputs) -> tuple[Terms, tuple[str, ...]]:
+def _terms(given: Values, world: World) -> Terms:
     options = {option.name: option for option in COMMON}
     timeout = read_value(options["timeout"], given.get("timeout"))
     if timeout == 0:
@@ -180,7 +181,7 @@ def _terms(given: Values, world: World, wanted: Outputs) -> tuple[Terms, tuple[s
     chosen = world.seed() if seed is None else seed
     assert isinstance(timeout, float | None) and isinstance(chosen, int)
     overrides = load_overrides(given, known_limits(world), world)
-    return Terms(overrides, timeout, bool(given.get("force")), chosen), (f"seed {chosen}",)
+    return Terms(overrides, timeout, bool(given.get("force")), chosen)
 
 
 def _required(given: Values, world: World) -> tuple[str, ...]:

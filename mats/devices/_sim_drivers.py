@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mats.device import DeviceError
 from mats.devices._plans import plan_names
+from mats.source import NothingThere
 from mats.sources import _mock_profiles as profiles
 
 DRIVER_EXAMPLE = """\
@@ -32,9 +32,9 @@ def is_driver_only(argument: str) -> bool:
     return argument.endswith(profiles.SUFFIX) or (argument in profiles.names() and argument not in _memories())
 
 
-def no_memory(argument: str) -> DeviceError:
+def no_memory(argument: str) -> NothingThere:
     """What is said when the memory of a driver profile is to be worked on."""
-    return DeviceError(
+    return NothingThere(
         f"sim:{argument} is a simulated driver and has no memory to work on: "
         "it is for mats health; give a plan of a memory, such as sim:healthy or sim:stuck_dq"
     )

@@ -249,7 +249,7 @@ def test_options_that_a_saved_run_does_not_heed_are_named(tmp_path: Path, argv: 
 
     _code, world = replaying(tmp_path, f"health --json run.json {argv}", HEALTH)
 
-    assert run_from_json(printed(world)).notes[1:] == notes
+    assert run_from_json(printed(world)).notes == notes
 
 
 def test_all_of_a_saved_run_is_all_it_holds(tmp_path: Path) -> None:
@@ -295,6 +295,14 @@ def test_an_active_probe_on_evidence_is_unknown_in_one_sentence(tmp_path: Path) 
         "mats: not known: stress on file:a.txt: a.txt is saved evidence and no run of mats: "
         "there is no memory in it to work on; mats health --from reads it\n"
     )
+
+
+def test_a_seed_is_told_where_it_can_matter(tmp_path: Path) -> None:
+    def notes(argv: str) -> tuple[str, ...]:
+        return run_from_json(printed(do(tmp_path, f"{argv} --json", HEALTH, STRESS, sources=Anything())[1])).notes
+
+    assert notes("health") == ()
+    assert "seed 7" in notes("all")
 
 
 def test_health_by_name_where_there_is_no_gpu_is_unknown(tmp_path: Path) -> None:
