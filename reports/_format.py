@@ -69,12 +69,14 @@ def printable(text: str) -> str:
 def scale_for(unit: Unit, values: Sequence[int | float], beside: Sequence[int | float] = ()) -> Scale:
     """The one scale in which all ``values`` (base units) are written: that of the largest of them.
 
-    The prefix is chosen with the values of the columns ``beside`` in mind, so that they can be compared.
+    The prefix is chosen with the values of the columns ``beside`` in mind, so that they can be compared; a size that is
+    nothing beside them keeps its own.
     """
     if beside:
         shared, own = scale_for(unit, (*values, *beside)), scale_for(unit, values)
-        if shared.unit != own.unit:
-            largest = max((abs(value) for value in values), default=0)
+        largest = max((abs(value) for value in values), default=0)
+        negligible = unit is Unit.BYTE and 0 < largest * 2**10 < max(abs(value) for value in beside)
+        if shared.unit != own.unit and not negligible:
             return Scale(shared.unit, shared.divisor, _decimals(largest / shared.divisor))
         return own
     largest = max((abs(value) for value in values), default=0)

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mats.model import AbsenceKind, Absent, Result, TargetInfo, Verdict
 
-from ._format import measurement_name, plural, printable
+from ._format import measurement_name, printable
 from ._grid import absent_cells
 from ._part_tables import cell_part, column_of_parts
 from ._parts import part_label, part_of, part_text
 from ._view import TargetView
 
-_NAMES = 4
-"""Names that are told of one reason where room is scarce."""
+_TOPICS = 8
+"""What is told of one reason where room is scarce."""
+
+_SUBJECT = re.compile(r"([^:;(]{1,60}): (.+)", re.DOTALL)
+"""Reasons are written ``subject: why``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """What was not seen for one reason. ``where``: the parts it concerns, or empty for the target as a whole.
 
-    ``supported``: False where the hardware does not have what was asked for.
+    ``names``: of the readings; ``topics``: the same in the words of their reasons. ``supported``: False where the
+    hardware does not have what was asked for.
     """
 
     where: str
     reason: str
     names: tuple[str, ...]
+    topics: tuple[str, ...] = ()
     folded: bool = False
     supported: bool = True
 
-    def text(self, limit: int | None = _NAMES) -> str:
-        """One paragraph, with at most ``limit`` names where it is folded (None: all)."""
+    def text(self) -> str:
+        """One paragraph, with a few topics where it is folded."""
         if not self.folded:
             return f"{self.names[0]}, not seen: {self.reason}"
-        shown = self.names if limit is None or len(self.names) <= limit + 1 else self.names[:limit]
-        rest = f" and {plural(len(self.names) - len(shown), 'more reading')}" if len(shown) < len(self.names) else ""
-        return f"{self.reason.rstrip('.')} ({', '.join(shown)}{rest})"
+        if len(self.topics) == 1:
+            return f"{self.topics[0]}: {self.reason}"
+        shown = self.topics if len(self.topics) <= _TOPICS + 1 else self.topics[:_TOPICS]
+        rest = f" and {len(self.topics) - len(shown):,} more" if len(shown) < len(self.topics) else ""
+        return f"{self.reason.rstrip('.')}: {', '.join(shown)}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +114,30 @@ def _of_parts(result: Result, label: str, kind: str) -> Iterator[_Missing]:
 
 def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
     """By reason and parts; what the hardware does not have comes last."""
-    parts: dict[tuple[str, str, bool], dict[str, None]] = {}
+    parts: dict[_Missing, dict[str, None]] = {}
     for item in missing:
-        parts.setdefault((item.reason, item.name, item.supported), {}).setdefault(item.part)
-    names: dict[tuple[str, tuple[str, ...], bool], list[str]] = {}
-    for (reason, name, supported), concerned in parts.items():
-        names.setdefault((reason, tuple(concerned), supported), []).append(name)
+        parts.setdefault(replace(item, part=""), {}).setdefault(item.part)
+    alike: dict[tuple[str, tuple[str, ...], bool], list[_Missing]] = {}
+    for item, concerned in parts.items():
+        alike.setdefault((_split(item)[1], tuple(concerned), item.supported), []).append(item)
     made = [
         Gap(
             where=printable(part_text(label, concerned)),
-            reason=printable(reason),
-            names=tuple(printable(name) for name in named),
+            reason=printable(why),
+            names=tuple(printable(item.name) for item in items),
+            topics=tuple(dict.fromkeys(printable(_split(item)[0]) for item in items)),
             folded=True,
             supported=supported,
         )
-        for (reason, concerned, supported), named in names.items()
+        for (why, concerned, supported), items in alike.items()
     ]
     return sorted(made, key=lambda gap: not gap.supported)
+
+
+def _split(item: _Missing) -> tuple[str, str]:
+    """Subject and why of a reason; without a subject the reading's name stands for it."""
+    found = _SUBJECT.fullmatch(item.reason)
+    return (found[1], found[2]) if found else (item.name, item.reason)
 
 
 def _unasked(result: Result, kind: str) -> list[tuple[str, str]]:

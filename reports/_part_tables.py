@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
 
@@ -64,7 +64,7 @@ class PartTables:
         title = f"{table.title or table.name}: {part_text(self.label, worrying)}"
         grid = grid_of(Table(table.name, title, table.columns, rows[:MANY_ROWS]))
         rest = plural(len(table.rows) - len(grid.rows), "more row")
-        return Grid(*_fields(grid), f"{rest} in the HTML report and the saved run (JSON)")
+        return replace(grid, note=f"{rest} in the HTML report and the saved run (JSON)")
 
     def _lists_parts(self, table: Table) -> bool:
         """Whether a table has one row for each part."""
@@ -92,25 +92,29 @@ class PartTables:
         return Table(table.name, table.title, columns, tuple(rows))
 
 
-def _fields(grid: Grid) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...], tuple[bool, ...]]:
-    return grid.name, grid.title, grid.heads, grid.rows, grid.numeric
+def without_constants(grid: Grid, fits: Callable[[Grid], bool]) -> Grid:
+    """The grid made to fit by telling once in its title what is the same in every row, the widest column first."""
+    kept, told = grid, dict[str, str]()
+    while len(grid.rows) > 1 and not fits(kept):
+        columns = range(len(kept.heads))
+        same = [at for at in columns if kept.heads[at] != "verdict" and len({row[at] for row in kept.rows}) == 1]
+        if not same:
+            break
+        widest = max(same, key=lambda at: max(len(kept.heads[at]), len(kept.rows[0][at])))
+        if kept.rows[0][widest]:
+            told[kept.heads[widest]] = _told(kept.heads[widest], kept.rows[0][widest])
+        kept = _without(kept, widest)
+    clauses = ", ".join(told[head] for head in grid.heads if head in told)
+    return replace(kept, title=f"{grid.title or grid.name} (all: {clauses})") if told else kept
 
 
-def without_constants(grid: Grid) -> Grid:
-    """The grid without columns that say the same in every row; its title says it once."""
-    if len(grid.rows) < 2:
-        return grid
-    columns = range(len(grid.heads))
-    same = [at for at in columns if grid.heads[at] != "verdict" and len({row[at] for row in grid.rows}) == 1]
-    kept = [at for at in columns if at not in same]
-    told = [_told(grid.heads[at], grid.rows[0][at]) for at in same if grid.rows[0][at]]
-    return Grid(
-        grid.name,
-        f"{grid.title or grid.name} (all: {', '.join(told)})" if told else grid.title,
-        tuple(grid.heads[at] for at in kept),
-        tuple(tuple(row[at] for at in kept) for row in grid.rows),
-        tuple(grid.numeric[at] for at in kept),
-        grid.note,
+def _without(grid: Grid, column: int) -> Grid:
+    kept = [at for at in range(len(grid.heads)) if at != column]
+    return replace(
+        grid,
+        heads=tuple(grid.heads[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in grid.rows),
+        numeric=tuple(grid.numeric[at] for at in kept),
     )
 
 

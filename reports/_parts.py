@@ -100,7 +100,10 @@ class FindingGroup:
 
     @property
     def fault(self) -> str:
-        return ", ".join(dict.fromkeys(finding.fault for finding in self.findings if finding.fault))
+        """The diagnosed faults; one that only repeats the name of its reading tells nothing."""
+        own = self.first.measurement.name.replace(".", "_")
+        faults = dict.fromkeys(finding.fault for finding in self.findings if finding.fault)
+        return ", ".join(fault for fault in faults if not self.label or not own.endswith(fault))
 
 
 def gravest(standings: Iterable[Standing]) -> Standing:
@@ -264,8 +267,10 @@ def account_text(result: Result, kind: str) -> str:
         for check in checks
         if any(outcome.part not in hidden for outcome in check.outcomes)
     ]
-    told = [f"{plural(len(checks), 'check')} on {parts_noun(label, len(seen_parts))}: {_counts_text(counted)}"]
-    told += [f"{part_text(label, [part])}: {_counts_text(standings[part])}" for part in hidden]
+    of = f"{len(seen_parts):,} of " if hidden else ""
+    parts = parts_noun(label, len(seen_parts) + len(hidden))
+    told = [f"{plural(len(checks), 'check')} on {of}{parts}: {_counts_text(counted)}"]
+    told += [f"{part_text(label, [part])}, hardly seen: {_counts_text(standings[part])}" for part in hidden]
     return "; ".join(told)
 
 
@@ -315,10 +320,21 @@ def evidence_lines(group: FindingGroup) -> tuple[str, ...]:
     """The evidence: once where it is the same on all parts, otherwise each line with its part."""
     places: dict[str, list[str]] = {}
     for finding in group.findings:
+        part = part_of(finding.measurement, group.label)
         for text in finding.evidence:
-            places.setdefault(text, []).append(part_of(finding.measurement, group.label))
-    whole = sorted_parts(group.parts)
+            places.setdefault(_without_part(text, group.label, part), []).append(part)
     return tuple(
-        text if sorted_parts(parts) == whole else f"{part_text(group.label, parts)}: {text}"
+        text if sorted_parts(parts) == group.parts else f"{part_text(group.label, parts)}: {text}"
         for text, parts in places.items()
+    )
+
+
+def _without_part(text: str, label: str, part: str) -> str:
+    """A line of evidence without the name of its own part, which stands before it: ``GPU 3 (0000:4e:00.0): hot``."""
+    if not part:
+        return text
+    return (
+        re.sub(rf"{re.escape(spelled(label))} {re.escape(part)}(?: \([^()]*\))?: ", "", text, count=1)
+        if text.startswith(spelled(label))
+        else text
     )

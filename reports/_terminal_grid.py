@@ -28,11 +28,17 @@ _ROOM = {
 """The columns that are given room first where not all of them fit; those not named follow in their order."""
 
 
+def fits(grid: Grid, width: int) -> bool:
+    """Whether all columns have room in ``width`` without a sentence being wrapped."""
+    cells = [max(_widest(_wrapped_head(grid, at)), *(_widest(row[at]) for row in grid.rows)) for at in _columns(grid)]
+    return sum(cells) + 2 * (len(cells) - 1) <= width
+
+
 def print_grid(console: Console, grid: Grid) -> None:
     """The table under its title, and what was left out of it."""
     heading(console, grid.title or grid.name)
     kept = _fitting(grid, console.width)
-    dropped = [grid.heads[index] for index in range(len(grid.heads)) if index not in kept]
+    dropped = [grid.heads[index] for index in _columns(grid) if index not in kept]
     if dropped and any(_widest(cell) >= _LONG for row in grid.rows for cell in row):
         _print_paragraphs(console, grid)
     else:
@@ -70,7 +76,7 @@ def _styled(head: str, cell: str) -> str | Text:
 
 def _print_paragraphs(console: Console, grid: Grid) -> None:
     """Each row as its short cells in one line, and its sentences below."""
-    columns = range(len(grid.heads))
+    columns = _columns(grid)
     long = [index for index in columns if any(_widest(row[index]) > _WRAPPED for row in grid.rows)]
     for row in grid.rows:
         short = [f"{grid.heads[index]} {row[index]}" for index in columns if index not in long and row[index]]
@@ -78,6 +84,10 @@ def _print_paragraphs(console: Console, grid: Grid) -> None:
         for index in long:
             for number, text in enumerate(row[index].split("\n") if row[index] else ()):
                 line(console, grid.heads[index] if not number else "", text, label_style="dim", indent=2)
+
+
+def _columns(grid: Grid) -> range:
+    return range(len(grid.heads))
 
 
 def _widest(text: str) -> int:
@@ -100,7 +110,7 @@ def _fitting(grid: Grid, width: int) -> list[int]:
     first = [grid.heads.index(head) for name in _ROOM.get(grid.name, ()) for head in grid.heads if _names(head, name)]
     kept: list[int] = []
     room = width + 2
-    for index in dict.fromkeys((*first, *range(len(grid.heads)))):
+    for index in dict.fromkeys((*first, *_columns(grid))):
         head = max(len(text) for text in _wrapped_head(grid, index).split("\n"))
         longest = max(head, *(_widest(row[index]) for row in grid.rows))
         wanted = 2 + (min(longest, max(_WRAPPED, head)) if _is_prose(grid, index) else longest)

@@ -19,7 +19,7 @@ from ._grid import SERIES, Grid, grid_of, ranges_grid, readings_grid
 from ._part_tables import MANY_ROWS, PartTables, without_constants
 from ._parts import FindingGroup, account_text, evidence_lines, part_label, reading_text_of
 from ._terminal import STYLE, console_of, heading, line, lines, note
-from ._terminal_grid import print_grid
+from ._terminal_grid import fits, print_grid
 from ._view import NOTHING_MISSING, TargetView, partial_lines, run_partial, run_sentence, run_verdict, target_views
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def _target(console: Console, view: TargetView) -> None:
         _sentences(console, result, len(view.results) > 1, id(result) not in folded)
     for tables in folded.values():
         if tables.overview:
-            print_grid(console, without_constants(grid_of(tables.overview)))
+            overview = grid_of(tables.overview)
+            print_grid(console, without_constants(overview, lambda grid: fits(grid, console.width)))
     _findings(console, view)
     for result in view.results:
         _tables(console, result, folded.get(id(result)))

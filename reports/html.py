@@ -186,11 +186,16 @@ def _part(view: TargetView, result: Result, id: str) -> _Part:
     )
 
 
+def _is_narrow(grid: Grid) -> bool:
+    """Whether a table fits on a page of usual width without scrolling."""
+    return sum(max(len(head), *(len(row[at]) for row in grid.rows)) + 2 for at, head in enumerate(grid.heads)) <= 130
+
+
 def _folded_part(view: TargetView, result: Result) -> _Part:
     tables = PartTables(result, view.kind)
     telling, quiet = matrices(result, view.kind)
     folded = _Folded(
-        overview=without_constants(grid_of(tables.overview)) if tables.overview else None,
+        overview=without_constants(grid_of(tables.overview), _is_narrow) if tables.overview else None,
         account=account_text(result, view.kind),
         telling=telling,
         quiet=quiet,
