@@ -36,7 +36,7 @@ def notes(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measu
 
 
 def first_sentence(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measurement]) -> str:
-    """``8 of 8 GPUs answer; 41 of 47 checks seen, 4 do not apply, 2 not seen (...).``"""
+    """``8 of 8 GPUs answer. Not seen, at least in part: pcie, log.`` The report counts the checks."""
     answering = [
         m for m in measured if m.name == f"{PREFIX}gpu.answers" and isinstance(m.reading, Quantity) and m.reading.value
     ]
@@ -52,11 +52,7 @@ def first_sentence(machine: MachineFacts, cards: Sequence[Card], measured: Seque
     if len(cards) == 1:
         lost = cards[0].gpu.answers is False
         here = "The GPU answers" if answering else "The GPU does not answer" if lost else "The GPU was not asked"
-    missing = len(rest) - len(no_use)
-    parts = [here, f"{len(seen)} of {len(names)} checks seen"]
-    parts += [f"{len(no_use)} do not apply here"] if no_use else []
-    parts += [f"{missing} not seen ({listed(subjects, 12)})"] if missing else []
-    return "; ".join(parts) + "."
+    return f"{here}. Not seen, at least in part: {listed(subjects, 12)}." if subjects else f"{here}."
 
 
 def _does_not_apply(measurement: Measurement) -> bool:
