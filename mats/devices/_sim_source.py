@@ -12,17 +12,14 @@ from dataclasses import replace
 from mats.device import DeviceError
 from mats.devices._plans import plan_names
 from mats.devices._sim_drivers import is_driver_only
-from mats.facts import GpuFacts, LogFacts, MachineFacts
+from mats.facts import GpuFacts, LogFacts, MachineFacts, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere, SourceError
 from mats.sources import _mock_profiles as profiles
-from mats.sources._log_facts import NamedLog, log_facts
 from mats.sources._mock_profiles import Profile
 from mats.sources._picture import describe, nothing_there, title_of
-from mats.sources.kernel_log import parse_kernel_log
-from mats.sources.lspci import parse_lspci
-from mats.sources.nvml import read_machine
+from mats.sources.nvml import begin
 from mats.target import Target
 
 HEALTHY = "healthy"
@@ -77,12 +74,13 @@ class SimSource:
             library = self._profile.library
         except DeviceError as error:
             raise SourceError(str(error)) from error
-        machine = read_machine(timeout=self._timeout, library=library)
-        devices = parse_lspci(self._profile.pci).devices if self._profile.pci else _NOT_SIMULATED
-        log: LogFacts | Absent = _NOT_SIMULATED
-        if self._profile.log:
-            log = log_facts([NamedLog(f"the log of {self._name}", parse_kernel_log(self._profile.log))])
-        return replace(machine, devices=devices, log=log)
+        reading = begin(timeout=self._timeout, library=library)
+        try:  # while the other process starts and asks
+            devices, log = _devices(self._profile), _log(self._profile)
+        except UsageError:
+            reading.close()
+            raise
+        return replace(reading.result(), devices=devices, log=log)
 
     def _loaded(self, index: int, gpu: GpuFacts) -> GpuFacts:
         """A link that is kept busy is as fast as it can be, unless the profile says ``pcie.loaded``."""
@@ -93,6 +91,30 @@ class SimSource:
             return gpu  # there is no link that could be seen
         idle = replace(now, loaded=True, idle_generation=now.generation, idle_width=now.width)
         return replace(gpu, pcie=replace(idle, generation=generation, width=width))
+
+
+def _devices(profile: Profile) -> tuple[PciDevice, ...] | Absent:
+    from mats.sources.lspci import LspciError, parse_lspci
+
+    if not profile.pci:
+        return _NOT_SIMULATED
+    try:
+        return parse_lspci(profile.pci).devices
+    except LspciError as error:
+        raise UsageError(f"{profile.path}, [pci]: {error}") from error
+
+
+def _log(profile: Profile) -> LogFacts | Absent:
+    from mats.sources._events import LogError
+    from mats.sources._log_facts import NamedLog, log_facts
+    from mats.sources.kernel_log import parse_kernel_log
+
+    if not profile.log:
+        return _NOT_SIMULATED
+    try:
+        return log_facts([NamedLog(f"the log of sim:{profile.name}", parse_kernel_log(profile.log))])
+    except LogError as error:
+        raise UsageError(f"{profile.path}, [log]: {error}") from error
 
 
 def _numbers(text: str, profile: Profile) -> tuple[Reading, Reading]:

@@ -6,7 +6,7 @@ live and facts from its output compare.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from mats.facts import Flag, Text
@@ -55,6 +55,10 @@ class Asked(Protocol):
 
         A call that does not begin so is written whole.
         """
+        ...
+
+    def ahead(self, call: str, arguments: Iterable[tuple[Any, ...]]) -> None:
+        """Says what will be asked next, so that it can be answered in one go."""
         ...
 
 

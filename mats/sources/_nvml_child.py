@@ -14,8 +14,12 @@ import os
 import sys
 import threading
 import time
-from queue import SimpleQueue
-from typing import Any
+from _queue import SimpleQueue  # without all of queue, which takes longer than this whole module
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes as long as ctypes
+    from typing import Any
 
 HANDLE = "nvmlDeviceGetHandleByIndex"
 """Asked of a GPU, it only makes sure that NVML knows it."""
@@ -92,17 +96,20 @@ def plain(value: Any) -> Any:
 
     A field's value is (field, scope, return code, type, number).
     """
-    if value is None or isinstance(value, int | float | str):
+    kind = type(value)  # never isinstance: nvidia-ml-py watches every access to its structures, which takes long
+    if value is None or kind in (int, str, float, bool):
         return value
-    if isinstance(value, bytes):
+    if kind is bytes:
         return value.decode(errors="replace")
-    if isinstance(value, list | tuple | ctypes.Array):
-        return tuple(plain(each) for each in value)
-    if hasattr(value, "nvmlReturn"):
-        number = getattr(value.value, _UNION[value.valueType]) if 0 <= value.valueType < 7 else 0
-        return value.fieldId, value.scopeId, value.nvmlReturn, value.valueType, number
-    if isinstance(value, ctypes.Structure):
-        return {field[0]: plain(getattr(value, field[0])) for field in value._fields_}
+    if issubclass(kind, list | tuple | ctypes.Array):
+        return tuple([plain(each) for each in value])
+    if issubclass(kind, ctypes.Structure):
+        get = ctypes.Structure.__getattribute__
+        if kind.__name__ != "c_nvmlFieldValue_t":
+            return {field[0]: plain(get(value, field[0])) for field in kind._fields_}
+        number, union = get(value, "valueType"), get(value, "value")
+        held = getattr(union, _UNION[number]) if 0 <= number < len(_UNION) else 0
+        return get(value, "fieldId"), get(value, "scopeId"), get(value, "nvmlReturn"), number, held
     if hasattr(value, "value"):
         return plain(value.value)
     return {name: plain(each) for name, each in vars(value).items()}
@@ -139,6 +146,16 @@ def _read(descriptor: int, size: int) -> bytes:
     return data
 
 
+class _Util(ModuleType):
+    """In the place of ctypes.util, until something of it is needed."""
+
+    def find_library(self, name: str) -> str | None:
+        import importlib
+
+        found: str | None = importlib.import_module("ctypes.util").find_library(name)
+        return found
+
+
 class _Hiding(ctypes.CDLL):
     """A library without some of its symbols, as an older driver's is."""
 
@@ -151,9 +168,13 @@ class _Hiding(ctypes.CDLL):
 
 
 def _load(package: str, library: str, hidden: tuple[str, ...]) -> Any:
-    if package:
-        sys.path.append(package)
+    """nvidia-ml-py from the folder ``package``. Raises ImportError, and OSError without the library."""
+    sys.path.append(package)
+    # nvidia-ml-py imports it and does not use it; it brings subprocess and tempfile, half of the time of the start.
+    sys.modules["ctypes.util"] = _Util("ctypes.util")
     import pynvml
+
+    del sys.modules["ctypes.util"]
 
     if outdated(pynvml):
         raise ImportError(outdated(pynvml))
@@ -174,7 +195,7 @@ def _listen(requests: SimpleQueue[Any]) -> None:
 def main() -> None:
     """First frame in: (folder of the package, library or "", hidden symbols). First frame out: "" or why it fails.
 
-    Then lists of (number, subject, call, arguments) come in; (number, seconds, code, answer) go out.
+    Then lists of (subject, call, arguments) come in; one by one, (seconds, code, answer) go out.
     """
     requests: SimpleQueue[Any] = SimpleQueue()
     package, library, hidden = read_frame(0)
@@ -188,10 +209,10 @@ def main() -> None:
         return
     write_frame(answers, "")
     while True:
-        for number, subject, call, arguments in requests.get():
+        for subject, call, arguments in requests.get():
             started = time.perf_counter()
             code, answer = asker.ask(subject, call, arguments)
-            write_frame(answers, (number, time.perf_counter() - started, code, answer))
+            write_frame(answers, (time.perf_counter() - started, code, answer))
 
 
 if __name__ == "__main__":

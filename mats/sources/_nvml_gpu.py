@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mats.facts import (
     Flag,
@@ -23,7 +23,7 @@ from mats.sources import _nvml_memory as memory
 from mats.sources import _nvml_state as state
 from mats.sources._nvml_answers import Asked, Fields, count, flag, full_name, part, text, word
 from mats.sources._nvml_child import HANDLE
-from mats.sources._nvml_process import Nvml
+from mats.sources._nvml_process import Question, Subject
 
 _ARCHITECTURES = {
     2: "Kepler",
@@ -51,19 +51,44 @@ _WORDS_OF_A_MASK = 32
 _MASK_OF_NODES = 16
 
 
+class Asks(Protocol):
+    """A conversation with NVML, as :class:`mats.sources._nvml_process.Nvml` holds it."""
+
+    def ask(self, subject: Subject, what: str, call: str, *arguments: Any) -> Any | Absent: ...
+
+    def send(self, questions: Iterable[Question]) -> None: ...
+
+
+class Rehearsal:
+    """Answers nothing and notes what would be asked of any GPU, whatever it answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    def ask(self, subject: Subject, what: str, call: str, *arguments: Any) -> Any | Absent:
+        self.asked.append((subject, call, arguments))
+        return None if call == HANDLE else Absent(AbsenceKind.NOT_TESTED, f"{what}: a rehearsal")
+
+    def send(self, questions: Iterable[Question]) -> None:
+        self.asked.extend(questions)
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteGpu:
     """A GPU, or a MIG device of one, that is asked through the child process."""
 
-    nvml: Nvml
+    nvml: Asks
     subject: int | tuple[int, int]
 
     def ask(self, what: str, call: str, *arguments: Any) -> Any | Absent:
         name = full_name(call)
         return self.nvml.ask(None if name.startswith("nvmlSystem") else self.subject, what, name, *arguments)
 
+    def ahead(self, call: str, arguments: Iterable[tuple[Any, ...]]) -> None:
+        self.nvml.send([(self.subject, full_name(call), each) for each in arguments])
 
-def read_gpu(nvml: Nvml, index: int, driver: Text) -> GpuFacts:
+
+def read_gpu(nvml: Asks, index: int, driver: Text) -> GpuFacts:
     """Everything of the GPU of this index. One that gives no handle is known by its index alone."""
     gpu = RemoteGpu(nvml, index)
     handle = gpu.ask("GPU", HANDLE)
@@ -115,7 +140,7 @@ def read_gpu(nvml: Nvml, index: int, driver: Text) -> GpuFacts:
     )
 
 
-def sample_gpu(nvml: Nvml, index: int, driver: Text) -> GpuFacts:
+def sample_gpu(nvml: Asks, index: int, driver: Text) -> GpuFacts:
     """What changes from moment to moment: heat, power, clocks, how busy it is, memory and processes."""
     gpu = RemoteGpu(nvml, index)
     handle = gpu.ask("GPU", HANDLE)
@@ -275,7 +300,7 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-Reader = Callable[[Nvml, int, Text], GpuFacts]
+Reader = Callable[[Asks, int, Text], GpuFacts]
 """Reads one GPU: :func:`read_gpu` or :func:`sample_gpu`."""
 
 

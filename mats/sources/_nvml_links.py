@@ -31,8 +31,8 @@ _PCIE_COUNTERS = (
 _VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """The driver's numbers of NVLink versions."""
 _FIFTH = 7
-_COUNTERS = (("replay errors", 0), ("recovery errors", 1), ("crc errors", 2), ("crc data errors", 3))
-"""Of NVLink before 5, by the numbers of ``nvmlDeviceGetNvLinkErrorCounter``."""
+_COUNTERS = (("replay errors", 161, 0), ("recovery errors", 162, 1), ("crc errors", 163, 2))
+"""Of NVLink before 5: the fields of newer drivers, and the numbers of ``nvmlDeviceGetNvLinkErrorCounter``."""
 _FIFTH_COUNTERS = (
     ("malformed packet errors", 206),
     ("buffer overrun errors", 207),
@@ -109,6 +109,10 @@ def read_nvlink(gpu: Asked) -> NvlinkFacts:
         return NvlinkFacts(told, told)
     number = _LINKS_UNTOLD if isinstance(told, Absent) else min(int(told), _LINKS_AT_MOST)
     links = []
+    gpu.ahead("NvLinkState", ((link,) for link in range(number)))
+    if not isinstance(told, Absent):
+        gpu.ahead("NvLinkVersion", ((link,) for link in range(number)))
+        gpu.ahead("NvLinkRemotePciInfo", ((link,) for link in range(number)))
     for link in range(number):
         state = gpu.ask(f"NVLink {link}", "NvLinkState", link)
         if isinstance(state, Absent) and state.kind in (AbsenceKind.NOT_SUPPORTED, AbsenceKind.MISSING_SYMBOL):
@@ -132,15 +136,15 @@ def _link(gpu: Asked, link: int, active: Flag) -> LinkFacts:
         return LinkFacts(link, active, why, why, why)
     version = gpu.ask(f"{what}, version", "NvLinkVersion", link)
     fifth = not isinstance(version, Absent) and version >= _FIFTH
-    names = _FIFTH_COUNTERS if fifth else ()
-    numbers = [field for _, field in names] + ([field for _, field in _FIFTH_RATES] if fifth else [])
-    fields = Fields(gpu, what, *((field, link) for field in (_LINK_SPEED, *numbers)))
-    errors = [(name, count(fields.get(f"{what}, {name}", field, link))) for name, field in names]
-    if fifth:
-        errors += [(name, _rate(fields.get(f"{what}, {name}", field, link))) for name, field in _FIFTH_RATES]
-    else:
-        for name, counter in _COUNTERS:
-            errors.append((name, count(gpu.ask(f"{what}, {name}", "NvLinkErrorCounter", link, counter))))
+    names = (*_FIFTH_COUNTERS, *_FIFTH_RATES) if fifth else tuple((name, field) for name, field, _ in _COUNTERS)
+    fields = Fields(gpu, what, (_LINK_SPEED, link), *((field, link) for _, field in names))
+    told = {name: fields.get(f"{what}, {name}", field, link) for name, field in names}
+    if not fifth:
+        for name, _, counter in _COUNTERS:
+            if isinstance(told[name], Absent):
+                told[name] = gpu.ask(f"{what}, {name}", "NvLinkErrorCounter", link, counter)
+    rates = dict(_FIFTH_RATES)
+    errors = [(name, _rate(value) if name in rates else count(value)) for name, value in told.items()]
     remote = part(gpu.ask(f"{what}, other end", "NvLinkRemotePciInfo", link), "busId")
     return LinkFacts(
         link,

@@ -10,13 +10,16 @@ from types import TracebackType
 from mats.facts import UNASKED, GpuFacts, MachineFacts, PairFacts, Text, pci_address
 from mats.model import AbsenceKind, Absent, Quantity, Unit
 from mats.sources._nvml_answers import count, text
-from mats.sources._nvml_gpu import Reader, RemoteGpu, named_by, read_gpu, sample_gpu, unknown_gpu
+from mats.sources._nvml_gpu import Reader, Rehearsal, RemoteGpu, named_by, read_gpu, sample_gpu, unknown_gpu
 from mats.sources._nvml_library import Library
 from mats.sources._nvml_links import read_pairs
 from mats.sources._nvml_process import CALL_SECONDS, Nvml, Question
 
 READ_SECONDS = 30.0
 SAMPLE_SECONDS = 10.0
+_CALLS_THAT_HANG = 4
+"""So many may use up the time that there is for all: a short one leaves some for the rest, too."""
+_OF_THE_SYSTEM = ("nvmlDeviceGetCount", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion")
 
 
 def read_machine(
@@ -32,11 +35,38 @@ def read_machine(
     ``selection``: GPUs by index, UUID or PCI address; all when empty. One that is not there is a GPU that does not
     answer. ``timeout``: seconds for all of it; ``call_timeout``: for one call. ``library``: a stand-in for NVML.
     """
-    nvml = Nvml(library, timeout=timeout, call_timeout=call_timeout, clock=clock)
-    try:
-        return _read(nvml, tuple(selection), read_gpu, whole=True)
-    finally:
-        nvml.close()
+    return begin(selection, timeout=timeout, call_timeout=call_timeout, library=library, clock=clock).result()
+
+
+class Reading:
+    """A reading that goes on while something else is done; :meth:`result` waits for it. To be closed if not awaited."""
+
+    def __init__(self, nvml: Nvml, selection: tuple[str, ...]) -> None:
+        self._nvml, self._selection = nvml, selection
+
+    def result(self) -> MachineFacts:
+        try:
+            return _read(self._nvml, self._selection, read_gpu, whole=True)
+        finally:
+            self._nvml.close()
+
+    def close(self) -> None:
+        """Ends it. Safe to call twice."""
+        self._nvml.close()
+
+
+def begin(
+    selection: Sequence[str] = (),
+    *,
+    timeout: float = READ_SECONDS,
+    call_timeout: float = CALL_SECONDS,
+    library: Library | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reading:
+    """As :func:`read_machine`, without waiting for it."""
+    nvml = Nvml(library, timeout=timeout, call_timeout=min(call_timeout, timeout / _CALLS_THAT_HANG), clock=clock)
+    nvml.send([(None, call, ()) for call in _OF_THE_SYSTEM])
+    return Reading(nvml, tuple(selection))
 
 
 class Sampler:
@@ -118,6 +148,10 @@ def _read_gpus(nvml: Nvml, indices: list[int], read: Reader, driver: Text) -> li
     """One after another. What the first was asked is sent ahead for the others: they are mostly alike."""
     gpus: list[GpuFacts] = []
     for place, index in enumerate(indices):
+        if place == 0:
+            rehearsal = Rehearsal()
+            read(rehearsal, index, driver)
+            nvml.send(rehearsal.asked)
         nvml.asked.clear()
         gpus.append(read(nvml, index, driver))
         if place == 0:

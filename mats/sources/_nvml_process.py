@@ -39,8 +39,11 @@ _HANGS_OF_A_GPU = 2
 _GPUS_OF_A_CALL = 2
 _STARTS = 12
 """Children at most: a driver in which everything hangs is not tried for ever."""
+_READY: Question = (None, "the start of the process", ())
 _INIT: Question = (None, "nvmlInit", ())
-_CHILD = Path(child.__file__).resolve()
+_FOLDER = str(Path(child.__file__).resolve().parent)
+_PROGRAM = f"import sys; sys.path.append({_FOLDER!r}); import _nvml_child; sys.path.pop(); _nvml_child.main()"
+"""The child is imported and not run as a file, so that its compiled form is used."""
 _ENDED = object()
 
 
@@ -51,7 +54,7 @@ class Child:
         environment = {**os.environ, **(library.environment if library is not None else {})}
         # A session of its own: Ctrl-C is for the tool, which then closes this process's stdin.
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_CHILD)],
+            [sys.executable, "-I", "-S", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -194,16 +197,12 @@ class Nvml:
             return
         try:
             self._child = Child(found, self._library)
-            self._children += 1
-            problem = self._child.receive(self._left(self._start_timeout))
-        except (OSError, TimeoutError, EOFError) as error:
-            why = str(error) or ("it ended at once" if isinstance(error, EOFError) else "it took too long")
-            self._refuse(Absent(AbsenceKind.UNREADABLE, f"the process that asks NVML did not start: {why}"), waiting)
+        except OSError as error:
+            self._refuse(Absent(AbsenceKind.UNREADABLE, f"the process that asks NVML did not start: {error}"), waiting)
             return
-        if problem:
-            self._refuse(Absent(AbsenceKind.MISSING_SYMBOL, f"nvidia-ml-py cannot be used: {problem}"), waiting)
-            return
+        self._children += 1
         self._answers.pop(_INIT, None)
+        self._waiting.append(_READY)
         self._pass_on([_INIT, *waiting])
 
     def _pass_on(self, questions: list[Question]) -> None:
@@ -224,23 +223,29 @@ class Nvml:
             batch.append(question)
         if batch and self._child is not None:
             self._waiting.extend(batch)
-            self._child.send([(0, *question) for question in batch])
+            self._child.send(batch)
 
     def _step(self) -> None:
         """Takes one answer, or acts when it does not come."""
         if self._child is None:
             raise AssertionError("nobody is asked")
         question = self._waiting[0]
-        first = question == _INIT or question[1] == child.HANDLE
+        first = question in (_READY, _INIT) or question[1] == child.HANDLE
         limit = self._start_timeout if first else self._call_timeout
         started = self._clock()
         allowed = self._left(limit)
         try:
-            _number, seconds, code, value = self._child.receive(allowed)
+            answer = self._child.receive(allowed)
         except (TimeoutError, EOFError) as error:
             self._lost(question, error, self._clock() - started, out_of_time=allowed < limit)
             return
         self._waiting.popleft()
+        if question == _READY:
+            if answer:
+                why = Absent(AbsenceKind.MISSING_SYMBOL, f"nvidia-ml-py cannot be used: {answer}")
+                self._refuse(why, list(self._waiting))
+            return
+        seconds, code, value = answer
         self._answers[question] = (code, value)
         if seconds > SLOW_SECONDS:
             self.slow_calls.append(CallFacts(question[1], _label(question[0]), seconds, answered=True))
@@ -262,7 +267,7 @@ class Nvml:
         self._answers[question] = why
         self._waiting.popleft()
         waiting = list(self._waiting)
-        if question == _INIT:
+        if question in (_READY, _INIT):
             self._refuse(why, waiting)
         elif out_of_time:
             over = f"the {self._timeout:g} s for asking NVML were over, with {call} still unanswered"

@@ -1,8 +1,9 @@
 """Reads what NVIDIA's driver tells of its GPUs, through NVML; a call that fails makes one value absent and no other.
 
-:func:`read_machine` and :class:`Sampler` ask through a child process, so that a hanging driver hangs neither. The
-functions over a :class:`Gpu` ask in this process, of a GPU that is being worked on, and take the nvml module, so that
-a test can give its own. Only nvidia-ml-py is meant: older packages that bring a module of the same name are refused.
+:func:`read_machine`, :func:`begin` and :class:`Sampler` ask through a child process, so that a hanging driver hangs
+neither. The functions over a :class:`Gpu` ask in this process, of a GPU that is being worked on, and take the nvml
+module, so that a test can give its own. Only nvidia-ml-py is meant: older packages that bring a module of the same
+name are refused.
 Calls, support and errors: NVIDIA's NVML API reference.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from mats.model import AbsenceKind, Absent
 from mats.sources._nvml_answers import CLOCK_REASONS, MEGAHERTZ, failure, full_name, text
 from mats.sources._nvml_child import Asker, outdated
 from mats.sources._nvml_library import Library
-from mats.sources._nvml_machine import Sampler, read_machine
+from mats.sources._nvml_machine import Reading, Sampler, begin, read_machine
 from mats.sources._nvml_memory import read_ecc, read_memory, read_remap
 from mats.sources._nvml_state import (
     read_clocks,
@@ -36,7 +37,9 @@ __all__ = [
     "MEGAHERTZ",
     "Gpu",
     "Library",
+    "Reading",
     "Sampler",
+    "begin",
     "find",
     "read_clocks",
     "read_driver",
@@ -66,6 +69,9 @@ class Gpu:
     def ask(self, what: str, call: str, *arguments: Any) -> Any | Absent:
         """The answer as plain Python, or absent with ``what`` and why."""
         return _ask(Asker(self.nvml, {self.uuid: self.handle}), self.uuid, what, full_name(call), *arguments)
+
+    def ahead(self, call: str, arguments: Iterable[tuple[Any, ...]]) -> None:
+        """Nothing is gained by it in one process."""
 
 
 def start(load: Callable[[str], Any] = importlib.import_module) -> Any | Absent:

@@ -100,6 +100,10 @@ nvlink.errors.0.0-17 = 0
 nvlink.errors.1.0-17 = 0
 nvlink.errors.2.0-17 = 0
 field.164.0-17 = 26562
+# replays, recoveries and checksum errors of each link, as above
+field.161.0-17 = 0
+field.162.0-17 = 0
+field.163.0-17 = 0
 topology = 50
 
 [0]
