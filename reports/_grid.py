@@ -92,6 +92,12 @@ def cell_text(cell: str | Absent) -> str:
     return "not seen" if isinstance(cell, Absent) else "\n".join(printable(line) for line in cell.splitlines())
 
 
+def clause(head: str, cell: str) -> str:
+    """A head with its unit and a cell, as words: ``memory 79.65 GiB``."""
+    name, bracket, unit = head.partition(" [")
+    return f"{name} {cell} {unit.removesuffix(']')}" if bracket and cell != "not seen" else f"{name} {cell}"
+
+
 def readings_grid(measurements: Sequence[Measurement]) -> Grid:
     """Every reading that is there, with its unit and what it is a statistic of."""
     rows = tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
 
 from ._format import plural, spelled
-from ._grid import Grid, grid_of
+from ._grid import Grid, clause, grid_of
 from ._parts import grouped, part_label, part_text, parts_of, sorted_parts, verdicts_by_part
 
 MANY_ROWS = 16
@@ -102,7 +102,7 @@ def without_constants(grid: Grid, fits: Callable[[Grid], bool]) -> Grid:
             break
         widest = max(same, key=lambda at: max(len(kept.heads[at]), len(kept.rows[0][at])))
         if kept.rows[0][widest]:
-            told[kept.heads[widest]] = _told(kept.heads[widest], kept.rows[0][widest])
+            told[kept.heads[widest]] = clause(kept.heads[widest], kept.rows[0][widest])
         kept = _without(kept, widest)
     clauses = ", ".join(told[head] for head in grid.heads if head in told)
     return replace(kept, title=f"{grid.title or grid.name} (all: {clauses})") if told else kept
@@ -116,12 +116,6 @@ def _without(grid: Grid, column: int) -> Grid:
         rows=tuple(tuple(row[at] for at in kept) for row in grid.rows),
         numeric=tuple(grid.numeric[at] for at in kept),
     )
-
-
-def _told(head: str, cell: str) -> str:
-    """A head with its unit and a cell, as a clause: ``memory 79.65 GiB``."""
-    name, bracket, unit = head.partition(" [")
-    return f"{name} {cell} {unit.removesuffix(']')}" if bracket else f"{name} {cell}"
 
 
 def column_of_parts(table: Table, label: str) -> int | None:

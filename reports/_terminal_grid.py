@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from ._grid import Grid
+from ._format import spelled
+from ._grid import Grid, clause
 from ._terminal import STYLE, heading, line, note
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ _HEAD = 6
 """A head is not broken below this width."""
 
 _ROOM = {
+    "gpus": (
+        "gpu",
+        "verdict",
+        "findings",
+        "name",
+        "ecc_new",
+        "replaced",
+        "driver_asks",
+        "temp",
+        "pcie",
+        "power",
+        "pci",
+    ),
     "errors": ("address", "expected", "actual", "test", "pass", "region", "time"),
     "tests": ("test", "passes", "errors", "verified", "duration", "finds", "written"),
 }
@@ -39,7 +53,10 @@ def print_grid(console: Console, grid: Grid) -> None:
     heading(console, grid.title or grid.name)
     kept = _fitting(grid, console.width)
     dropped = [grid.heads[index] for index in _columns(grid) if index not in kept]
-    if dropped and any(_widest(cell) >= _LONG for row in grid.rows for cell in row):
+    if dropped and len(grid.rows) == 1:
+        cells = zip(grid.heads, grid.rows[0], strict=True)
+        line(console, None, "; ".join(clause(head, cell) for head, cell in cells if cell), hang=2)
+    elif dropped and any(_widest(cell) >= _LONG for row in grid.rows for cell in row):
         _print_paragraphs(console, grid)
     else:
         _print_columns(console, grid, kept)
@@ -79,7 +96,7 @@ def _print_paragraphs(console: Console, grid: Grid) -> None:
     columns = _columns(grid)
     long = [index for index in columns if any(_widest(row[index]) > _WRAPPED for row in grid.rows)]
     for row in grid.rows:
-        short = [f"{grid.heads[index]} {row[index]}" for index in columns if index not in long and row[index]]
+        short = [clause(grid.heads[index], row[index]) for index in columns if index not in long and row[index]]
         line(console, None, ", ".join(short), "bold", hang=2)
         for index in long:
             for number, text in enumerate(row[index].split("\n") if row[index] else ()):
@@ -121,4 +138,4 @@ def _fitting(grid: Grid, width: int) -> list[int]:
 
 
 def _names(head: str, column: str) -> bool:
-    return head.partition(" [")[0] == column.replace("_", " ")
+    return head.partition(" [")[0] == spelled(column)

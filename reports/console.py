@@ -125,15 +125,17 @@ def _findings(console: Console, view: TargetView) -> None:
 
 
 def _finding(console: Console, group: FindingGroup) -> None:
-    """Reason and source of the limit stand below the finding where there are few, as on a single device."""
+    """On a single device with reason and source of the limit; on many parts what was seen and what to do come first."""
     first = group.first
     fault = f" [{group.fault}]" if group.fault else ""
     where = f"{group.where}: " if group.where else ""
     severity = first.severity.value
     line(console, severity.upper(), f"{first.code} {where}{first.title}{fault}", STYLE[severity])
-    lines(console, "reading", (reading_text_of(group),))
+    reading = (reading_text_of(group),)
+    lines(console, "reading", () if group.label else reading)
     lines(console, "evidence", _evidence(group))
     lines(console, "advice", (first.advice,))
+    lines(console, "reading", reading if group.label else ())
     if not group.label:
         lines(console, "why", (first.limit.reasoning,))
         lines(console, "source", (source_text(first.limit),))
