@@ -12,6 +12,7 @@ from ._health_card import NONE, ONE, Card, CardCheck, Seen, number, size, value_
 
 _RATES = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _GUEST = "a virtual machine shows ports and windows of its own making"
+_UNCORRECTED = ("non-fatal errors", "fatal errors")
 _BUSY, _FAST = 0.5, 2
 """The share of time and the slowest performance state in which a GPU at work keeps its link up."""
 
@@ -71,6 +72,7 @@ def lanes(card: Card) -> Iterator[Seen]:
         ours = facts.width
     if isinstance(facts.width_maximum, Quantity):  # the driver's maximum is that of card and slot together
         most = facts.width_maximum
+    yield from card.check("pcie.width", ours)
     reading: Reading
     if card.in_guest:
         reading = Absent(AbsenceKind.NOT_SUPPORTED, f"PCIe lanes: {_GUEST}")
@@ -174,20 +176,33 @@ def slot_limit(card: Card) -> str:
     return ""
 
 
-def fatal_errors(card: Card) -> Iterator[Seen]:
-    """Uncorrected PCIe errors at the GPU and at the ports above it; corrected ones are judged by rate only."""
+def link_errors(card: Card) -> Iterator[Seen]:
+    """Errors at the GPU and at the ports above it; corrected ones and replays are judged by rate only.
+
+    The system's counters (AER) have the word; where it has none, the driver's own of the card's end.
+    """
     ports = path(card).ports
+    own = [("the card, " + name, count) for name, count in card.gpu.pcie.errors if name in _UNCORRECTED]
     counts = [(device.address, device.errors.total(kind)) for device in ports for kind in ("nonfatal", "fatal")]
-    known = [(where, count.value) for where, count in counts if isinstance(count, Quantity)]
-    missing: Reading = Absent(AbsenceKind.NOT_FOUND, "PCIe error counters (AER): not shown in this source")
-    first = next((count for _, count in counts if isinstance(count, Absent)), missing)
-    reading = Quantity(sum(count for _, count in known), Unit.COUNT) if known else first
-    hit = [f"{where}: {count:g}" for where, count in known if count]
+    reading, hit = _sum(counts if _known(counts) else own or counts)
     yield from card.check("pcie.fatal", reading, "uncorrected PCIe errors were seen on its path", evidence=hit)
-    corrected = [device.errors.total("correctable") for device in ports]
-    told = [each.value for each in corrected if isinstance(each, Quantity)]
-    yield from card.check("pcie.corrected", Quantity(sum(told), Unit.COUNT) if told else first)
+    corrected = [(device.address, device.errors.total("correctable")) for device in ports]
+    driver = [("the card", count) for name, count in card.gpu.pcie.errors if name == "correctable errors"]
+    yield from card.check("pcie.corrected", _sum(corrected if _known(corrected) else driver or corrected)[0])
     yield from card.check("pcie.replays", card.gpu.pcie.replays)
+
+
+def _known(counts: list[tuple[str, Reading]]) -> bool:
+    return any(isinstance(count, Quantity) for _, count in counts)
+
+
+def _sum(counts: list[tuple[str, Reading]]) -> tuple[Reading, list[str]]:
+    """The sum of what is told, and where it is not 0."""
+    missing: Reading = Absent(AbsenceKind.NOT_FOUND, "PCIe error counters (AER): not shown in this source")
+    known = [(where, count.value) for where, count in counts if isinstance(count, Quantity)]
+    first = next((count for _, count in counts if isinstance(count, Absent)), missing)
+    hit = [f"{where}: {count:g}" for where, count in known if count]
+    return (Quantity(sum(count for _, count in known), Unit.COUNT) if known else first), hit
 
 
 def windows(card: Card) -> Iterator[Seen]:
@@ -261,4 +276,4 @@ def dead_device(card: Card) -> bool:
     return not device.answers or gone
 
 
-CHECKS: tuple[CardCheck, ...] = (lanes, under_load, fatal_errors, windows)
+CHECKS: tuple[CardCheck, ...] = (lanes, under_load, link_errors, windows)

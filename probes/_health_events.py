@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mats.facts import (
     ClaimFacts,
@@ -17,10 +17,12 @@ from mats.facts import (
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 from ._health_card import Card, Labels, MachineCheck, Seen, age, check, listed, plural
-from ._health_limits import WINDOW
 
 _SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
 _SUSPECT = (IncidentGrade.CHECK,)
+_CLASSES = ("serious", "suspect", "unclear", "minor", "old")
+WINDOW = 7 * 86400.0
+"""Seconds for which an incident counts as of now; a convention."""
 _SHORT = 40
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
@@ -33,38 +35,28 @@ def log_read(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
     yield from check("log.incidents", reading, statistic="" if isinstance(log, Absent) else log.covers)
 
 
-def incidents(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
-    """Each incident under the limit of its grade; those that are over, as notes."""
+def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WINDOW) -> Iterator[Seen]:
+    """Each incident under the limit of its grade; those that are over, as notes. ``window`` in seconds."""
     log = machine.log
     if isinstance(log, Absent):
-        for name in ("serious", "suspect", "unclear", "minor", "old"):
+        for name in _CLASSES:
             yield from check(f"log.{name}", log)
         return
-    for place, incident in enumerate(log.incidents):
-        yield from _incident(incident, place + 1, machine, cards)
-    for name in ("unclear", "minor", "old", "serious_undated", "suspect_undated"):
-        if not any(_class(each) == name for each in log.incidents):
+    classes = [_class(incident, window) for incident in log.incidents]
+    for place, (incident, name) in enumerate(zip(log.incidents, classes, strict=True)):
+        card = card_of(incident, cards)
+        where = f"{card.title}: " if card else ""
+        yield from check(
+            f"log.{name}",
+            Quantity(1, Unit.COUNT),
+            f"{where}{_title(incident, card)}, {_when(incident)}",
+            evidence=_evidence(incident, machine, card),
+            advice=incident.advice,
+            labels=(*_labels(incident, card), ("incident", str(place + 1))),
+        )
+    for name in _CLASSES:
+        if name not in classes:
             yield from check(f"log.{name}", Quantity(0, Unit.COUNT))
-
-
-def _incident(incident: IncidentFacts, number: int, machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
-    name = _class(incident)
-    reading = Quantity(1, Unit.COUNT)
-    if name in ("serious", "suspect"):
-        assert isinstance(incident.age, Quantity)
-        reading = Quantity(float(incident.age.value), Unit.SECOND)
-    card = card_of(incident, machine, cards)
-    labels = (*_labels(incident, card), ("incident", str(number)))
-    where = f"{card.title}: " if card else ""
-    yield from check(
-        f"log.{name}",
-        reading,
-        f"{where}{_title(incident, card)}, {_when(incident)}",
-        evidence=_evidence(incident, machine, card),
-        advice=incident.advice,
-        labels=labels,
-        statistic="time since the incident" if name in ("serious", "suspect") else "",
-    )
 
 
 def _title(incident: IncidentFacts, card: Card | None) -> str:
@@ -74,17 +66,15 @@ def _title(incident: IncidentFacts, card: Card | None) -> str:
     return incident.title.replace(f" on {incident.pci}", "") if incident.pci == card.gpu.pci else incident.title
 
 
-def _class(incident: IncidentFacts) -> str:
-    """Under which limit it stands: what is over is only a note."""
-    aged = incident.age
+def _class(incident: IncidentFacts, window: float) -> str:
+    """Under which limit it stands: what is over is only a note. One without a date counts as of now."""
     grade = incident.grade
-    if incident.restarts_after or (isinstance(aged, Quantity) and aged.value >= WINDOW):
+    if incident.restarts_after or (isinstance(incident.age, Quantity) and incident.age.value > window):
         return "old"
-    dated = "" if isinstance(aged, Quantity) else "_undated"
     if grade in _SERIOUS:
-        return f"serious{dated}"
+        return "serious"
     if grade in _SUSPECT or (incident.kind == "memory" and grade is IncidentGrade.APPLICATION):
-        return f"suspect{dated}"  # a contained memory error is no mistake of the program that met it
+        return "suspect"  # a contained memory error is no mistake of the program that met it
     if grade is IncidentGrade.UNCLEAR:
         return "unclear"
     return "minor"
@@ -122,7 +112,7 @@ def _against(incident: IncidentFacts, card: Card | None) -> list[str]:
     return []
 
 
-def card_of(incident: IncidentFacts, machine: MachineFacts, cards: tuple[Card, ...]) -> Card | None:
+def card_of(incident: IncidentFacts, cards: Sequence[Card]) -> Card | None:
     """The GPU an incident is of: by its address, or the one GPU below the port that is named."""
     if isinstance(incident.pci, Absent):
         return None
@@ -216,4 +206,4 @@ def praise(machine: MachineFacts) -> tuple[str, ...]:
     )
 
 
-CHECKS: tuple[MachineCheck, ...] = (log_read, incidents, claims)
+CHECKS: tuple[MachineCheck, ...] = (log_read, claims)

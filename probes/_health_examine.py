@@ -19,6 +19,7 @@ from . import (
 )
 from ._health_baseline import cards_table, compare, moment
 from ._health_card import NONE, ONE, PREFIX, Card, CardCheck, MachineCheck, Seen, cards_of, check, listed
+from ._health_events import WINDOW
 from ._health_limits import LIMITS
 from ._health_tables import tables
 from ._health_words import notes
@@ -73,7 +74,9 @@ def examine(
     """What these facts come to: pure, the same for live and saved facts. Raises UsageError for a bad option."""
     wanted = asked_subjects((options or {}).get("must-see"))
     cards = cards_of(machine)
+    window = (options or {}).get("log-window")
     seen: list[Seen] = [*_checked(machine, cards)]
+    seen += _health_events.incidents(machine, cards, float(window) if isinstance(window, int | float) else WINDOW)
     measured = [part for part in seen if isinstance(part, Measurement)]
     changes = compare(machine, cards, measured, baseline)
     seen += changes.seen

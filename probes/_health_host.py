@@ -191,7 +191,8 @@ def count(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
     else:
         known = {card.gpu.pci for card in cards}
         lost = [each.address for each in mine if each.address not in known]
-        missing = Quantity(len(lost), Unit.COUNT) if seen else NONE
+        nameless = any(isinstance(address, Absent) for address in known)  # then only their number can be compared
+        missing = Quantity(max(0, len(mine) - seen) if nameless else len(lost), Unit.COUNT) if seen else NONE
     yield from check(
         "count.missing",
         missing,

@@ -7,11 +7,11 @@ from collections import defaultdict
 from mats.model import Limit, Quantity, Reading, Relation
 
 from ._health_limits_links import LINK_LIMITS
-from ._health_limits_machine import MACHINE_LIMITS, WINDOW
+from ._health_limits_machine import MACHINE_LIMITS
 from ._health_limits_memory import MEMORY_LIMITS
 from ._health_limits_others import OTHER_LIMITS
 
-__all__ = ["LIMITS", "WINDOW", "breaks"]
+__all__ = ["LIMITS", "breaks"]
 
 LIMITS: tuple[Limit, ...] = tuple(
     sorted((*MEMORY_LIMITS, *MACHINE_LIMITS, *LINK_LIMITS, *OTHER_LIMITS), key=lambda limit: limit.code)

@@ -18,8 +18,6 @@ from ._health_sources import (
 )
 
 NOTE, WARN, UNKNOWN, FAIL = Severity.NOTE, Severity.WARN, Severity.UNKNOWN, Severity.FAIL
-WINDOW = 7 * 86400
-"""Seconds for which an incident of the log counts as of now."""
 _POWER_CYCLE = (
     "Save nvidia-bug-report before the driver is unloaded, then power cycle the machine; check power and seating; "
     "service if it comes again. Other GPUs of the machine may be fine."
@@ -60,46 +58,24 @@ GPU = (
 )
 
 LOG = (
-    least(
+    none(
         "HLT-042",
         "log.serious",
         "a serious incident in the log, of late",
-        WINDOW,
         FAIL,
         XIDS,
-        "Incidents that ask for a reset, a restart or service count for a week unless the system was started again "
-        "(a convention: Azure looks back 2 hours, imbue at the whole log, gpud until it is cured).",
+        "Incidents that ask for a reset, a restart or service count until the next start of the system, or as long as "
+        "--log-window says: a week by convention (Azure looks back 2 hours, imbue at the whole log).",
         "Do what the evidence names; save the log and nvidia-bug-report first.",
-        unit=Unit.SECOND,
     ),
     none(
-        "HLT-043",
-        "log.serious_undated",
-        "a serious incident in a log without usable dates",
-        FAIL,
-        XIDS,
-        "The lines carry no time that can be compared, and no restart follows: it counts as of now.",
-        "Do what the evidence names; a log with dates (dmesg -T, journalctl) tells how old it is.",
-    ),
-    least(
         "HLT-044",
         "log.suspect",
         "an incident in the log that may come again",
-        WINDOW,
         WARN,
         XIDS,
-        "What asks for a look at cables, settings or a memory error that was contained: work goes on, trust is less.",
+        "What asks for a look at cables or settings, or a contained memory error: work goes on, trust is less.",
         "Do what the evidence names, and see whether it comes again.",
-        unit=Unit.SECOND,
-    ),
-    none(
-        "HLT-045",
-        "log.suspect_undated",
-        "an incident that may come again, in a log without usable dates",
-        WARN,
-        XIDS,
-        "The lines carry no time that can be compared, and no restart follows: it counts as of now.",
-        "Do what the evidence names; a log with dates (dmesg -T, journalctl) tells how old it is.",
     ),
     none(
         "HLT-046",

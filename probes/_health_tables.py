@@ -120,7 +120,7 @@ def incidents(machine: MachineFacts, cards: Sequence[Card]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     if isinstance(log, LogFacts):
         for place, incident in enumerate(log.incidents[:_ROWS]):
-            card = card_of(incident, machine, tuple(cards))
+            card = card_of(incident, cards)
             where = card.label if card else incident.pci if isinstance(incident.pci, str) else "not named"
             when = "not told" if isinstance(incident.age, Absent) else age(incident.age).removesuffix(" ago")
             numbers = ", ".join(map(str, incident.xids))

@@ -30,6 +30,7 @@ from mats.model import Observation, Result
 from mats.probe import Context, Option, OptionKind, Probe
 from mats.source import Source
 
+from ._health_events import WINDOW
 from ._health_examine import examine
 from ._health_limits import LIMITS
 
@@ -56,6 +57,12 @@ OPTIONS = (
         "must-see",
         OptionKind.TEXT,
         "Subjects with commas without which the verdict is unknown, e.g. log,ecc,remap,pcie,nvlink,count.",
+    ),
+    Option(
+        "log-window",
+        OptionKind.SECONDS,
+        "How long an incident of the log counts as of now; older ones are notes.",
+        default=WINDOW,
     ),
     Option("baseline", OptionKind.RUN_IN, "A saved run of this check: report what changed since."),
 )
