@@ -71,7 +71,7 @@ def _last(samples: Sequence[MachineFacts]) -> MachineFacts:
     machine = latest(samples)
     if len(samples) == 1:
         return machine
-    note = f"the CSV of nvidia-smi holds several samples: the last of each GPU is taken"
+    note = "the CSV of nvidia-smi holds several samples: the last of each GPU is taken"
     return replace(machine, notes=(*machine.notes, note))
 
 
