@@ -166,7 +166,7 @@ def _rate(packed: Any | Absent) -> Reading:
     if isinstance(packed, Absent):
         return packed
     number = int(packed)
-    return Quantity(0.0 if number == _NO_ERROR else (number >> 8 & 0xF) * 10.0 ** -(number & 0xFF), Unit.RATIO)
+    return Quantity(0.0 if number == _NO_ERROR else (number >> 8 & 0xF) / 10 ** (number & 0xFF), Unit.RATIO)
 
 
 def read_fabric(gpu: Asked) -> FabricFacts:

@@ -13,7 +13,7 @@ from mats.sources._nvml_answers import count, text
 from mats.sources._nvml_gpu import Reader, Rehearsal, RemoteGpu, named_by, read_gpu, sample_gpu, unknown_gpu
 from mats.sources._nvml_library import Library
 from mats.sources._nvml_links import read_pairs
-from mats.sources._nvml_process import CALL_SECONDS, Nvml, Question
+from mats.sources._nvml_process import CALL_SECONDS, START_SECONDS, Nvml, Question
 
 READ_SECONDS = 30.0
 SAMPLE_SECONDS = 10.0
@@ -27,15 +27,25 @@ def read_machine(
     *,
     timeout: float = READ_SECONDS,
     call_timeout: float = CALL_SECONDS,
+    start_timeout: float = START_SECONDS,
     library: Library | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> MachineFacts:
     """Everything that NVML tells of this machine; never raises for what the driver does.
 
     ``selection``: GPUs by index, UUID or PCI address; all when empty. One that is not there is a GPU that does not
-    answer. ``timeout``: seconds for all of it; ``call_timeout``: for one call. ``library``: a stand-in for NVML.
+    answer. ``timeout``: seconds for all of it; ``call_timeout``: for one call, ``start_timeout``: for NVML's start and
+    for the first sight of a GPU. ``library``: a stand-in for NVML.
     """
-    return begin(selection, timeout=timeout, call_timeout=call_timeout, library=library, clock=clock).result()
+    reading = begin(
+        selection,
+        timeout=timeout,
+        call_timeout=call_timeout,
+        start_timeout=start_timeout,
+        library=library,
+        clock=clock,
+    )
+    return reading.result()
 
 
 class Reading:
@@ -60,11 +70,18 @@ def begin(
     *,
     timeout: float = READ_SECONDS,
     call_timeout: float = CALL_SECONDS,
+    start_timeout: float = START_SECONDS,
     library: Library | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Reading:
     """As :func:`read_machine`, without waiting for it."""
-    nvml = Nvml(library, timeout=timeout, call_timeout=min(call_timeout, timeout / _CALLS_THAT_HANG), clock=clock)
+    nvml = Nvml(
+        library,
+        timeout=timeout,
+        call_timeout=min(call_timeout, timeout / _CALLS_THAT_HANG),
+        start_timeout=start_timeout,
+        clock=clock,
+    )
     nvml.send([(None, call, ()) for call in _OF_THE_SYSTEM])
     return Reading(nvml, tuple(selection))
 

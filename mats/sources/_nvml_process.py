@@ -259,6 +259,10 @@ class Nvml:
         assert broken is not None
         broken.end()
         self._child = None
+        if isinstance(error, EOFError) and question not in (_READY, _INIT) and not self._hung[("died", question)]:
+            self._hung[("died", question)] += 1  # it need not be the call's fault: it is asked once more
+            self._start()
+            return
         if isinstance(error, EOFError):
             why = Absent(AbsenceKind.UNREADABLE, f"the process that asked {call} {broken.how_it_ended()}")
         else:

@@ -163,6 +163,7 @@ int profile_answer(const char *section, const char *key, const char **rest) {
         while (*end == ' ') end++;
         text = end;
     }
+    if (strcmp(text, "!crash") == 0) abort();
     if (*text == '!') return atoi(text + 1);
     *rest = text;
     return NVML_SUCCESS;
