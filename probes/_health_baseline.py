@@ -68,14 +68,15 @@ def _parsed(text: str, form: str) -> datetime | None:
         return None
 
 
-def cards_table(cards: Sequence[Card]) -> Table:
-    """Who each GPU is: what a service case asks for, and what a later run compares by."""
+def cards_table(cards: Sequence[Card]) -> tuple[Table, ...]:
+    """Who each GPU is: what a service case asks for, and what a later run compares by; nothing where none is known."""
     columns = tuple(Column(name) for name in ("gpu", "name", "uuid", "serial", "vbios", "driver"))
     rows = tuple(
         (card.label, card.name or card.gpu.name, card.gpu.uuid, card.gpu.serial, card.gpu.vbios, card.gpu.driver)
         for card in cards
     )
-    return Table(CARDS, "Cards", columns, rows)
+    told = any(isinstance(cell, str) for row in rows for cell in row[2:5])
+    return (Table(CARDS, "Cards", columns, rows),) if told else ()
 
 
 def compare(

@@ -18,6 +18,8 @@ Seen = Measurement | Diagnosis
 Labels = tuple[tuple[str, str], ...]
 PREFIX = "health."
 NONE, ONE = Quantity(0, Unit.COUNT), Quantity(1, Unit.COUNT)
+_PORTS = ("switch", "pcie")
+"""Kinds of incidents whose address may be that of a switch or a port."""
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -128,7 +130,7 @@ MachineCheck = Callable[[MachineFacts, tuple[Card, ...]], Iterator[Seen]]
 
 
 def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
-    """Every GPU that is known of; where no driver lists any, the NVIDIA GPUs on the bus."""
+    """Every GPU that is known of; where no driver lists any, those on the bus, else those the log or a tool names."""
     devices = () if isinstance(machine.devices, Absent) else machine.devices
     known = {device.address: device for device in devices}
     gpus = () if isinstance(machine.gpus, Absent) else machine.gpus
@@ -139,6 +141,7 @@ def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
             for device in endpoints(devices)
             if device.vendor == NVIDIA or isinstance(device.vendor, Absent)
         )
+    gpus = gpus or _named(machine)
     absent = machine.devices if isinstance(machine.devices, Absent) else None
     cards: list[Card] = []
     for gpu in gpus:
@@ -150,6 +153,16 @@ def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
         device = known.get(gpu.pci, missing) if isinstance(gpu.pci, str) else missing
         cards.append(Card(gpu, machine, label, device))
     return tuple(cards)
+
+
+def _named(machine: MachineFacts) -> tuple[GpuFacts, ...]:
+    """GPUs of which only events of the log or another tool's claims tell."""
+    log = machine.log
+    events = () if isinstance(log, Absent) else log.incidents
+    found = [GpuFacts(pci=each.pci) for each in events if isinstance(each.pci, str) and each.kind not in _PORTS]
+    found += [GpuFacts(index=each.gpu) for each in machine.claims if isinstance(each.gpu, Quantity)]
+    found += [GpuFacts(pci=each.pci) for each in machine.claims if isinstance(each.pci, str)]
+    return tuple({_label(each): each for each in found}.values())
 
 
 def _unlisted(machine: MachineFacts) -> Absent:

@@ -23,7 +23,7 @@ _SUSPECT = (IncidentGrade.CHECK,)
 _CLASSES = ("serious", "suspect", "unclear", "minor", "old")
 WINDOW = 7 * 86400.0
 """Seconds for which an incident counts as of now; a convention."""
-_SHORT = 40
+_SHORT, _VIEWS = 40, 6
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
 
@@ -49,7 +49,7 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
         yield from check(
             f"log.{name}",
             Quantity(1, Unit.COUNT),
-            f"{where}{_title(incident, card)}, {_when(incident)}",
+            f"{where}{title(incident, card)}, {_when(incident)}",
             evidence=_evidence(incident, machine, card),
             advice=incident.advice,
             labels=(*_labels(incident, card), ("incident", str(place + 1))),
@@ -59,7 +59,7 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
             yield from check(f"log.{name}", Quantity(0, Unit.COUNT))
 
 
-def _title(incident: IncidentFacts, card: Card | None) -> str:
+def title(incident: IncidentFacts, card: Card | None) -> str:
     """Without the address where the GPU is named already."""
     if card is None or isinstance(incident.pci, Absent):
         return incident.title
@@ -93,13 +93,25 @@ def _evidence(incident: IncidentFacts, machine: MachineFacts, card: Card | None)
     if incident.related:
         said.append(f"also hit by it: {listed(incident.related)}")
     said += _against(incident, card)
-    if incident.conflicts:
-        said.append(f"sources differ: {listed(incident.conflicts, 6)}")
+    said += _disputes(incident.conflicts)
     if not incident.count_known and not any("how often" in line for line in said):
         said.append("the driver limits how often it prints this: the number of lines means nothing")
     if card is None and isinstance(incident.pci, str) and machine.gpus and not isinstance(machine.gpus, Absent):
         said.append(f"{incident.pci} is none of the GPUs that are seen")
     return [*said, *(f"log: {line.strip()}" for line in incident.lines[:_LINES])]
+
+
+def _disputes(conflicts: tuple[str, ...]) -> list[str]:
+    """One line for each event on which sources disagree: ``sources differ on Xid 94: NVIDIA: ..., DCGM: ...``."""
+    by_event: dict[str, list[str]] = {}
+    for conflict in conflicts:
+        event, colon, view = conflict.partition(": ")
+        known = bool(colon) and event.partition(" ")[0] in ("Xid", "SXid")
+        by_event.setdefault(event if known else "", []).append(view if known else conflict)
+    return [
+        f"sources differ{f' on {event}' if event else ''}: {'; '.join(views[:_VIEWS])}"
+        for event, views in by_event.items()
+    ]
 
 
 def _against(incident: IncidentFacts, card: Card | None) -> list[str]:
@@ -164,13 +176,19 @@ def claims(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
 
 def _skipped(machine: MachineFacts) -> Iterator[Seen]:
     left = [claim for claim in machine.claims if claim.status in (ClaimStatus.SKIP, ClaimStatus.UNKNOWN)]
-    names = dict.fromkeys(f"{claim.what}{_on(claim)}" for claim in left)
+    tests: dict[str, list[str]] = {}
+    for claim in left:
+        tests.setdefault(claim.what, []).append(_on(claim).removeprefix(" on GPU "))
     yield from check(
         "claims.skipped",
-        Quantity(len(names), Unit.COUNT),
-        f"{plural(len(names), 'test')} of other tools did not run or did not end",
-        evidence=[listed(names, 16)],
+        Quantity(len(tests), Unit.COUNT),
+        f"{plural(len(tests), 'test')} of other tools did not run or did not end: skipped is not passed",
+        evidence=[listed((f"{what}{_gpus(on)}" for what, on in tests.items()), 16)],
     )
+
+
+def _gpus(labels: list[str]) -> str:
+    return f" (GPU {listed(labels, 16)})" if any(labels) else ""
 
 
 def _claim_labels(claim: ClaimFacts) -> Labels:
@@ -201,9 +219,7 @@ def praise(machine: MachineFacts) -> tuple[str, ...]:
         if claim.status is ClaimStatus.PASS:
             said = claim.text if claim.text and len(claim.text) < _SHORT else "passed"
             good.setdefault((f"{claim.tool}, {claim.what}", said), []).append(_on(claim).removeprefix(" on GPU "))
-    return tuple(
-        f"{what}: {said}" + (f" (GPU {listed(gpus, 16)})" if any(gpus) else "") for (what, said), gpus in good.items()
-    )
+    return tuple(f"{what}: {said}{_gpus(gpus)}" for (what, said), gpus in good.items())
 
 
 CHECKS: tuple[MachineCheck, ...] = (log_read, claims)

@@ -87,7 +87,7 @@ def examine(
     shown = [*tables(machine, cards), *([changes.table] if changes.table else [])]
     return Observation(
         measurements=tuple(measured),
-        tables=(*shown, cards_table(cards)) if cards else tuple(shown),
+        tables=(*shown, *cards_table(cards)),
         diagnoses=diagnoses,
         notes=(*notes(machine, cards, measured), *changes.notes),
     )

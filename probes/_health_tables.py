@@ -10,7 +10,7 @@ from mats.model import AbsenceKind, Absent, Cell, Column, Quantity, Reading, Tab
 from ._health_bus import link_text, path
 from ._health_card import Card, age, first_known, value_of
 from ._health_errors import lifetime, uncorrected
-from ._health_events import card_of
+from ._health_events import card_of, title
 from ._health_links import active_links
 
 _ROWS = 200
@@ -124,7 +124,7 @@ def incidents(machine: MachineFacts, cards: Sequence[Card]) -> Table:
             where = card.label if card else incident.pci if isinstance(incident.pci, str) else "not named"
             when = "not told" if isinstance(incident.age, Absent) else age(incident.age).removesuffix(" ago")
             numbers = ", ".join(map(str, incident.xids))
-            rows.append((str(place + 1), when, where, incident.title, numbers, incident.grade.value))
+            rows.append((str(place + 1), when, where, title(incident, card), numbers, incident.grade.value))
     return Table("incidents", "Incidents of the log", columns, tuple(rows))
 
 

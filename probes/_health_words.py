@@ -15,14 +15,14 @@ from ._health_links import active_links
 
 _RESERVE = 1 << 30
 """Bytes up to which an idle GPU's use is taken for what its driver reserves."""
-_BESIDE = ("change", "asked", "taken", "source", "claims")
+_BESIDE = ("change", "known", "asked", "taken", "source", "claims")
 """Subjects that are only there when the user asks for them or another tool has spoken."""
 _TOOLS = {AMD: ("AMD", "amd-smi, rvs and rocm-bandwidth-test"), INTEL: ("Intel", "xpu-smi")}
 
 
 def notes(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measurement]) -> tuple[str, ...]:
     """The first says what was seen; the others what to know beside the findings."""
-    said = [first_sentence(machine, cards, measured)]
+    said = [first_sentence(cards, measured)]
     said += foreign(machine)
     said += _ecc(cards)
     said += _hidden(machine, cards)
@@ -35,24 +35,28 @@ def notes(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measu
     return tuple(dict.fromkeys(said))
 
 
-def first_sentence(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measurement]) -> str:
+def first_sentence(cards: Sequence[Card], measured: Sequence[Measurement]) -> str:
     """``8 of 8 GPUs answer. Not seen, at least in part: pcie, log.`` The report counts the checks."""
-    answering = [
-        m for m in measured if m.name == f"{PREFIX}gpu.answers" and isinstance(m.reading, Quantity) and m.reading.value
-    ]
     names: dict[str, list[Measurement]] = {}
     for measurement in measured:
         if measurement.name.split(".")[1] not in _BESIDE:
             names.setdefault(measurement.name, []).append(measurement)
-    seen = [name for name, each in names.items() if any(isinstance(m.reading, Quantity) for m in each)]
-    rest = {name: each for name, each in names.items() if name not in seen}
-    no_use = [name for name, each in rest.items() if all(_does_not_apply(m) for m in each)]
-    subjects = dict.fromkeys(name.split(".")[1] for name in rest if name not in no_use)
-    here = f"{len(answering)} of {plural(len(cards), 'GPU')} answer" if cards else "No GPU was asked"
+    rest = [each for each in names.values() if not any(isinstance(m.reading, Quantity) for m in each)]
+    subjects = dict.fromkeys(each[0].name.split(".")[1] for each in rest if not all(map(_does_not_apply, each)))
+    missing = f" Not seen, at least in part: {listed(subjects, 12)}." if subjects else ""
+    return _who_answers(cards, names.get(f"{PREFIX}gpu.answers", [])) + missing
+
+
+def _who_answers(cards: Sequence[Card], measured: Sequence[Measurement]) -> str:
+    known = [measurement.reading.value for measurement in measured if isinstance(measurement.reading, Quantity)]
+    if not cards:
+        return "No GPU is named in what was read."
+    if not known:
+        return "The GPU was not asked." if len(cards) == 1 else f"None of {len(cards)} GPUs was asked."
     if len(cards) == 1:
-        lost = cards[0].gpu.answers is False
-        here = "The GPU answers" if answering else "The GPU does not answer" if lost else "The GPU was not asked"
-    return f"{here}. Not seen, at least in part: {listed(subjects, 12)}." if subjects else f"{here}."
+        return "The GPU answers." if known[0] else "The GPU does not answer."
+    unasked = f", {len(cards) - len(known)} not asked" if len(known) < len(cards) else ""
+    return f"{sum(map(bool, known))} of {len(cards)} GPUs answer{unasked}."
 
 
 def _does_not_apply(measurement: Measurement) -> bool:
