@@ -17,6 +17,9 @@ from ._view import TargetView
 _TOPICS = 8
 """What is told of one reason where room is scarce."""
 
+_LINES = 24
+"""Readings of a single device that are each given a line; more of them are folded by their reasons."""
+
 _SUBJECT = re.compile(r"([^:;(]{1,60}): (.+)", re.DOTALL)
 """Reasons are written ``subject: why``."""
 
@@ -44,7 +47,7 @@ class Gap:
             return f"{self.topics[0]}: {self.reason}"
         shown = self.topics if len(self.topics) <= _TOPICS + 1 else self.topics[:_TOPICS]
         rest = f" and {len(self.topics) - len(shown):,} more" if len(shown) < len(self.topics) else ""
-        return f"{self.reason.rstrip('.')}: {', '.join(shown)}{rest}"
+        return f"{self.reason.rstrip('.')}: {'; '.join(shown)}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ def gaps(view: TargetView) -> tuple[Gap, ...]:
     if view.info and not (labels and all(labels)):  # a target of many parts has these of none
         made += [Gap("", reason, (name,)) for name, reason in _facts(view.info)]
     for result, label in zip(view.results, labels, strict=True):
-        made += _folded(label, _of_parts(result, label, view.kind)) if label else _single(result, view.kind)
+        single = [] if label else list(_single(result, view.kind))
+        folds = label or len(single) > _LINES
+        made += _folded(label, _of_parts(result, label, view.kind)) if folds else single
     if not view.results:
         made.append(Gap("", "no probe was run", ("every reading",)))
     return tuple(dict.fromkeys(made))

@@ -19,6 +19,9 @@ _MOMENTS = ("time", "from", "to")
 """Columns that say when, not how long; their prefix is their own."""
 
 
+NOT_SEEN = "not seen"
+"""What stands in a cell that is absent."""
+
 _LONG = 7200
 """From this many seconds on a duration is told in hours and minutes."""
 
@@ -89,13 +92,13 @@ def _column_of(
 
 def cell_text(cell: str | Absent) -> str:
     """A cell that is no number, lines kept; an absent one is short, as its reason is told among what was not seen."""
-    return "not seen" if isinstance(cell, Absent) else "\n".join(printable(line) for line in cell.splitlines())
+    return NOT_SEEN if isinstance(cell, Absent) else "\n".join(printable(line) for line in cell.splitlines())
 
 
 def clause(head: str, cell: str) -> str:
     """A head with its unit and a cell, as words: ``memory 79.65 GiB``."""
     name, bracket, unit = head.partition(" [")
-    return f"{name} {cell} {unit.removesuffix(']')}" if bracket and cell != "not seen" else f"{name} {cell}"
+    return f"{name} {cell} {unit.removesuffix(']')}" if bracket and cell != NOT_SEEN else f"{name} {cell}"
 
 
 def readings_grid(measurements: Sequence[Measurement]) -> Grid:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mats.model import Absent, Limit, Quantity, Result
 
 from ._format import measurement_name, quantity_text
-from ._grid import Grid
+from ._grid import NOT_SEEN, Grid
 from ._parts import (
     Check,
     Outcome,
@@ -95,7 +95,7 @@ def readings_matrix(result: Result) -> Grid:
     cells: dict[str, dict[str, str]] = {}
     for measurement in result.observation.measurements:
         reading = measurement.reading
-        text = "not seen" if isinstance(reading, Absent) else quantity_text(reading)
+        text = NOT_SEEN if isinstance(reading, Absent) else quantity_text(reading)
         cells.setdefault(measurement_name(measurement, label), {})[part_of(measurement, label)] = text
     whole = any("" in row for row in cells.values())
     columns = (*(("",) if whole else ()), *parts)

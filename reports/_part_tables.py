@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
 
 from ._format import plural, spelled
-from ._grid import Grid, clause, grid_of
+from ._grid import NOT_SEEN, Grid, clause, grid_of
 from ._parts import grouped, part_label, part_text, parts_of, sorted_parts, verdicts_by_part
 
 MANY_ROWS = 16
@@ -36,8 +36,9 @@ class PartTables:
 
     @property
     def others(self) -> tuple[Table, ...]:
-        listing = self._listing
-        return tuple(table for table in self.result.observation.tables if table.rows and table is not listing)
+        """Without the columns of which nothing was seen; what was not seen has a list of its own."""
+        seen = [_seen(table) for table in self.result.observation.tables if table is not self._listing]
+        return tuple(table for table in seen if table.rows and any(c.name != self.label for c in table.columns))
 
     @property
     def _listing(self) -> Table | None:
@@ -92,9 +93,23 @@ class PartTables:
         return Table(table.name, table.title, columns, tuple(rows))
 
 
+def _seen(table: Table) -> Table:
+    """The table without columns that are absent in every row."""
+    kept = [at for at in range(len(table.columns)) if not all(isinstance(row[at], Absent) for row in table.rows)]
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
+
+
 def without_constants(grid: Grid, fits: Callable[[Grid], bool]) -> Grid:
-    """The grid made to fit by telling once in its title what is the same in every row, the widest column first."""
+    """The grid made to fit by telling once in its title what is the same in every row, the widest column first.
+
+    A column of which nothing was seen is left out; what was not seen has a list of its own.
+    """
     kept, told = grid, dict[str, str]()
+    for head in grid.heads:
+        at = kept.heads.index(head)
+        if all(row[at] == NOT_SEEN for row in kept.rows):
+            kept = _without(kept, at)
     while len(grid.rows) > 1 and not fits(kept):
         columns = range(len(kept.heads))
         same = [at for at in columns if kept.heads[at] != "verdict" and len({row[at] for row in kept.rows}) == 1]

@@ -1,6 +1,6 @@
 """A result whose readings belong to many parts of one target, such as the GPUs of a machine: folded over the parts.
 
-The rule is general: where most readings of a result carry one and the same label (``gpu``), its values are the parts.
+The rule is general: where readings of a result carry a label that names a part (``gpu``), its values are the parts.
 Then a finding is told once with the parts it was made on, a check is a limit held against every part, and what was
 not seen is told once for each reason.
 """
@@ -35,6 +35,9 @@ from ._format import (
     relation_text,
     spelled,
 )
+
+PART_LABELS = ("gpu",)
+"""Labels of readings that name a part of the target, and do not only tell apart readings of one thing."""
 
 GRAVEST_FIRST = (Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.NOTE)
 
@@ -111,10 +114,9 @@ def gravest(standings: Iterable[Standing]) -> Standing:
 
 
 def part_label(observation: Observation) -> str:
-    """The label whose values are the parts: the one that most of all readings carry; empty where there is none."""
-    counts = Counter(key for measurement in observation.measurements for key, _ in measurement.labels)
-    label, count = counts.most_common(1)[0] if counts else ("", 0)
-    return label if count * 2 > len(observation.measurements) else ""
+    """The label whose values are the parts of the target; empty where no reading carries one."""
+    labels = {key for measurement in observation.measurements for key, _ in measurement.labels}
+    return next((label for label in PART_LABELS if label in labels), "")
 
 
 def part_of(measurement: Measurement, label: str) -> str:
@@ -248,10 +250,10 @@ def _standings(checks: Iterable[Check]) -> dict[str, list[Standing]]:
 
 
 def hidden_parts(checks: Iterable[Check]) -> tuple[str, ...]:
-    """The parts of which most checks were not seen, such as a GPU that does not answer."""
-    return sorted_parts(
-        part for part, seen in _standings(checks).items() if seen.count(Standing.NOT_SEEN) * 2 > len(seen)
-    )
+    """The parts of which most checks were not seen, such as a GPU that does not answer; none where all are so."""
+    standings = {part: seen for part, seen in _standings(checks).items() if part}
+    hidden = [part for part, seen in standings.items() if seen.count(Standing.NOT_SEEN) * 2 > len(seen)]
+    return sorted_parts(hidden) if len(hidden) < len(standings) else ()
 
 
 def account_text(result: Result, kind: str) -> str:
@@ -283,6 +285,19 @@ def _counts_text(standings: Sequence[Standing]) -> str:
     told += [f"{counts[Standing.NOT_SEEN]} not seen"] if counts[Standing.NOT_SEEN] else []
     told += [f"{counts[Standing.NOT_SUPPORTED]} not supported here"] if counts[Standing.NOT_SUPPORTED] else []
     return ", ".join(told)
+
+
+def required_unseen(result: Result, kind: str) -> tuple[tuple[str, str], ...]:
+    """Of a result of many parts, where what is required was not seen, and the advice of its limit."""
+    label = part_label(result.observation)
+    return tuple(
+        (
+            part_text(label, [item.part for item in check.outcomes if item.standing is Standing.NOT_SEEN]),
+            check.limit.advice,
+        )
+        for check in checks_of(result, kind)
+        if label and check.limit.required and check.standing is Standing.NOT_SEEN
+    )
 
 
 def reading_text_of(group: FindingGroup, limit: int = 8) -> str:

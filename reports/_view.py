@@ -20,7 +20,7 @@ from mats.model import (
 )
 
 from ._format import against_text, plural, printable
-from ._parts import GRAVEST_FIRST, FindingGroup, account_text, grouped, part_label
+from ._parts import GRAVEST_FIRST, FindingGroup, account_text, grouped, part_label, required_unseen
 
 SIMULATED = "SIMULATED: invented hardware and faults, no evidence about real ones."
 HOST = "This is host memory (DRAM), not a GPU."
@@ -77,8 +77,14 @@ class TargetView:
     @property
     def advice(self) -> str:
         """What to do first, for a target of many parts, whose findings stand below a table of them."""
-        groups = [group for group in self.groups if group.label and group.first.severity.value == self.verdict.value]
-        return printable(": ".join(filter(None, (groups[0].where, groups[0].first.advice)))) if groups else ""
+        told = [
+            (group.where, group.first.advice)
+            for group in self.groups
+            if group.label and group.first.severity.value == self.verdict.value
+        ]
+        if self.verdict is Verdict.UNKNOWN:
+            told += [unseen for result in self.results for unseen in required_unseen(result, self.kind)]
+        return printable(": ".join(filter(None, told[0]))) if told else ""
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
@@ -130,7 +136,8 @@ def _sentence(view: TargetView) -> str:
         named = [result for result in view.results if result.verdict is view.verdict]
         words = "could not tell" if view.verdict is Verdict.UNKNOWN else "failed to work"
         first = f"{named[0].probe} {words}: {named[0].reason.rstrip('.') or 'no reason was recorded'}"
-        return first + _and_more(len(named) - 1, "probe")
+        warned = [group for group in view.groups if group.label and group.first.severity is Severity.WARN]
+        return first + _and_more(len(named) - 1, "probe") + (f"; {_places(warned)}" if warned else "")
     groups, probes = view.groups, plural(len(view.results), "probe")
     if view.verdict is Verdict.PASS:
         accounts = [account_text(result, view.kind) for result in view.results if part_label(result.observation)]

@@ -33,7 +33,7 @@ _FEW_ROWS = 8
 _FEW_LINES = 12
 """Lines of evidence of one finding on many parts."""
 
-_WHERE = 16
+_WHERE = 12
 """The parts that fit beside what was not seen of them."""
 
 _ORDER = ("coverage", "tests", "latency", "readings", "conditions", "sweeps", "bit_histogram", "popcount_histogram")
