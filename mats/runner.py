@@ -143,7 +143,8 @@ def _supervise(lanes: Sequence[Lane], messages: queue.Queue[Message], book: _Boo
         elif message is not None:
             book.take(message)
         book.look(working)
-        book.announce()
+        if stop.killed or not all(lane.passive for lane in lanes):  # passive probes are not waited for
+            book.announce()
         for lane in list(working):
             why = _given_up(lane, book, plan, stop)
             if why:

@@ -200,6 +200,7 @@ def test_a_stop_does_not_wait_for_a_source(bench: Bench) -> None:
         (Verdict.UNKNOWN, "stopped by Ctrl-C"),
         (Verdict.UNKNOWN, "not run: stopped by Ctrl-C"),
     ]
+    assert [words[1:] for words in bench.listener.heard if words[0] == "stopping"] == [("stopped by Ctrl-C", "False")]
 
 
 def test_several_sources_are_looked_at_one_by_one(bench: Bench) -> None:

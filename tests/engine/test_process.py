@@ -49,6 +49,13 @@ def test_help_imports_nothing_heavy(tmp_path: Path, argv: list[str]) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize("argv", [["targets"], ["explain", "sim"], ["health", "--gpu-id", "0", "--from", "nosuch"]])
+def test_a_short_command_loads_no_validation(tmp_path: Path, argv: list[str]) -> None:
+    code = f"import sys; from mats.cli.main import main; main({argv}); print(*sorted(sys.modules), file=sys.stdout)"
+
+    assert "pydantic" not in python(code, tmp_path).splitlines()[-1].split()
+
+
 @pytest.mark.parametrize("argv", helps(), ids=" ".join)
 def test_help_is_fast(tmp_path: Path, argv: list[str]) -> None:
     code = f"import sys; sys.argv = ['mats', *{argv}]; from mats.cli.main import run; run()"
