@@ -33,7 +33,8 @@ SMI_OPTIONS = (
     Option("duration", OptionKind.SECONDS, "Time after which to end, e.g. 90, 5m, 2h."),
     Option("csv", OptionKind.FLAG, "Record as CSV: a line for each GPU and sample."),
     Option("json", OptionKind.FLAG, "Record as JSON lines: one for each GPU and sample."),
-    Option("output", OptionKind.FILE_OUT, "File for the recording; without it: standard output."),
+    Option("output", OptionKind.FILE_OUT, "File for the recording; without it, or as -: standard output."),
+    Option("force", OptionKind.FLAG, "Write over a file that is there."),
 )
 CAPTURE_OPTIONS = (
     Option("output", OptionKind.FILE_OUT, "File to write, - for standard output; without it a name made of the time."),

@@ -80,6 +80,8 @@ _OWN_METAVARS = {
     "fail-on": "SEVERITY",
 }
 
+_SHORT = {"output": "-o"}
+
 Values = dict[str, Any]
 """Values as typer gives them, by option name: text, a list of texts, a flag, or None when not given."""
 
@@ -224,7 +226,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind, default = (list[str] | None if many else str | None), None
         metavar = _OWN_METAVARS.get(option.name, METAVARS[option.kind])
         text = " ".join(filter(None, (option.help, _BARE.get(option.kind), f"[default: {shown}]" if shown else "")))
-        details = typer.Option(flag, help=text, metavar=metavar, show_default=False)
+        short = (_SHORT[option.name],) if option.name in _SHORT else ()
+        details = typer.Option(flag, *short, help=text, metavar=metavar, show_default=False)
     return inspect.Parameter(
         identifier(option.name),
         inspect.Parameter.KEYWORD_ONLY,
