@@ -137,7 +137,7 @@ def parse_gpu_information(address: str, text: str) -> GpuFacts | Absent:
 
     def value(key: str, what: str) -> Text:
         found = re.search(rf"^{key}:[ \t]+(\S.*?)[ \t]*$", text, re.MULTILINE)
-        if found is None or "?" in found[1]:
+        if found is None or "?" in found[1] or found[1] == "Unknown":
             return Absent(AbsenceKind.NOT_FOUND, f"{what}: the kernel module has not asked the GPU for it")
         return found[1]
 
@@ -174,8 +174,8 @@ def virtualisation_of(around: Surroundings) -> Text:
     if vendor == "Microsoft Corporation" and "virtual machine" in words:
         maker = "Hyper-V"
     kind = around.text("sys/hypervisor/type").strip()
-    if maker and (guest or "metal" not in words):
-        return maker if guest or flags is None or maker not in ("Amazon EC2", "Google Compute Engine") else "none"
+    if maker and "metal" not in words:
+        return maker
     if kind and kind != "none":
         return kind
     if guest:
