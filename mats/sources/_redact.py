@@ -24,7 +24,10 @@ UUID = re.compile(
 _MAC = re.compile(
     r"(?<![0-9A-Fa-f:.-])[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5,7})(?![0-9A-Fa-f:.-])"
 )
-_ADDRESS = re.compile(r"(?<![\w.:%-])[0-9A-Fa-f:.]*[:.][0-9A-Fa-f:.]*(?![\w:-])")
+_ADDRESS = re.compile(
+    r"(?<![\w.:-])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\.?\w)|[0-9A-Fa-f]{0,4}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f.]{0,15}(?![\w:]))"
+)
+"""What may be a network address; whether it is one is another question."""
 _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("serial", re.compile(r"(?i)\bserial(?:[ _](?:number|num|no))?(?: is|\s*[:=>]|</\w+>)+\s*([\w-]{4,40})(?![\w-])")),
     ("serial", re.compile(r"(?i)<\w*serial\w*>([^<\s]{4,40})</")),
@@ -102,9 +105,7 @@ class Redactor:
         """The text with everything replaced that was learnt, and every UUID and network address."""
         for kind, pattern in _FOUND:
             text = pattern.sub(lambda found, kind=kind: self._at(found, kind), text)  # type: ignore[misc]
-        pattern, table = self._everywhere()
-        if table:
-            text = pattern.sub(lambda found: table[found[0].casefold()], text)
+        text = self._everywhere(text)
         text = UUID.sub(lambda found: self._replacement("uuid", found[0]), text)
         text = _MAC.sub(lambda found: self._replacement("mac", found[0].replace("-", ":")), text)
         return _ADDRESS.sub(lambda found: self._network(found[0]), text)
@@ -124,29 +125,34 @@ class Redactor:
         start, end = found.start(1) - found.start(), found.end(1) - found.start()
         return found[0][:start] + found[1].replace(_bare(found[1]), neutral) + found[0][end:]
 
-    def _everywhere(self) -> tuple[re.Pattern[str], dict[str, str]]:
-        """Names that mean nothing else, the longest first, wherever they stand as a word of their own."""
+    def _everywhere(self, text: str) -> str:
+        """Names that mean nothing else, longest first, wherever they stand as a word; of hosts with their domain."""
         table = {
-            name: neutral
+            name: (kind, neutral)
             for (kind, name), neutral in self._given.items()
             if kind in ("host", "user", "process", "serial")
             and not _OF_TOOLS.fullmatch(name)
             and len(name) >= _SHORTEST.get(kind, 3)
         }
+        if not table:
+            return text
         names = "|".join(re.escape(name) for name in sorted(table, key=len, reverse=True))
-        return re.compile(rf"(?<![\w-])(?:{names})(?![\w-])", re.IGNORECASE), table
+        pattern = re.compile(rf"(?<![\w-])({names})((?:\.[A-Za-z][\w-]*)*)(?![\w-])", re.IGNORECASE)
+
+        def neutral(found: re.Match[str]) -> str:
+            kind, word = table[found[1].casefold()]
+            return word if kind == "host" else word + found[2]
+
+        return pattern.sub(neutral, text)
 
     def _network(self, text: str) -> str:
-        plain = text.rstrip(".") if text.startswith("::") else text.strip(".:")
-        if plain.count(".") != 3 and "::" not in plain and plain.count(":") != 7:
-            return text
         try:
-            address = ipaddress.ip_address(plain)
+            address = ipaddress.ip_address(text.rstrip("."))
         except ValueError:
             return text
         if address.is_loopback or address.is_unspecified:
             return text
-        return text.replace(plain, self._replacement("address", str(address)))
+        return self._replacement("address", str(address)) + text[len(text.rstrip(".")) :]
 
 
 def _bare(name: str) -> str:

@@ -105,13 +105,11 @@ def _texts(facts: MachineFacts, seconds: float, root: Path, run: Run) -> Iterato
     if version:
         yield "/proc/driver/nvidia/version", version
     gpus: tuple[GpuFacts, ...] = () if isinstance(facts.gpus, Absent) else facts.gpus
-    asleep = any(gpu.asleep is True for gpu in gpus)
+    if any(gpu.asleep is True for gpu in gpus):
+        yield " and ".join(command[0] for command in COMMANDS), "not asked: they would wake a GPU that sleeps"
+        return
     for command in COMMANDS:
-        name = " ".join(command)
-        yield (
-            name,
-            "not asked: it would wake a GPU that sleeps to save power" if asleep else _output(command, seconds, run),
-        )
+        yield " ".join(command), _output(command, seconds, run)
 
 
 def _output(command: tuple[str, ...], seconds: float, run: Run) -> str:

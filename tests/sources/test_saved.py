@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import os
 import random
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -205,6 +207,33 @@ def test_a_file_that_is_no_evidence_ends_in_one_sentence(tmp_path: Path, content
         open_source((path,))
 
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_what_is_no_ordinary_file_ends_in_one_sentence(tmp_path: Path) -> None:
+    loop, pipe, secret, bomb, huge = (tmp_path / name for name in ("loop", "pipe", "secret", "bomb.zip", "huge"))
+    loop.symlink_to(loop)
+    os.mkfifo(pipe)
+    secret.write_text("x")
+    secret.chmod(0)
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(300 << 20))
+    with huge.open("wb") as file:
+        file.truncate(2 << 30)
+    says = {
+        loop: "lead in a circle",
+        pipe: "a pipe, a socket or a device",
+        bomb: "unpacks to more than the 256 MiB",
+        huge: "binary, not text (2048 MiB)",
+        tmp_path: "no copy of /sys",
+    }
+    if os.geteuid() != 0:
+        says[secret] = "no permission"
+
+    for path, words in says.items():
+        with pytest.raises(UsageError) as refused:
+            open_source((path,))
+
+        assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there_is_not_passed_over_for_the_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,7 @@ class Card:
         if self.fails == "copy":
             raise DeviceError("the GPU has fallen off the bus")
         self.copies += 1
+        time.sleep(0.001)
         for address, files in self.busy.items():
             for name, text in files.items():
                 path = self.root / f"sys/bus/pci/devices/{address}/{name}"
