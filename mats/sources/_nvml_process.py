@@ -37,6 +37,7 @@ SLOW_SECONDS = 1.0
 """A call that takes longer is named."""
 _HANGS_OF_A_GPU = 2
 _GPUS_OF_A_CALL = 2
+_SETTLE_SECONDS = 0.1
 _STARTS = 12
 """Children at most: a driver in which everything hangs is not tried for ever."""
 _READY: Question = (None, "the start of the process", ())
@@ -65,7 +66,8 @@ class Child:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests, self._output = self._process.stdin, self._process.stdout
         self._answers: SimpleQueue[Any] = SimpleQueue()
-        threading.Thread(target=self._take, name="NVML answers", daemon=True).start()
+        self._thread = threading.Thread(target=self._take, name="NVML answers", daemon=True)
+        self._thread.start()
         hidden = library.hidden if library is not None else ()
         self.send((package, str(library.path) if library is not None else "", hidden))
 
@@ -97,6 +99,10 @@ class Child:
         with contextlib.suppress(OSError):
             self._requests.close()
         self._process.kill()
+
+    def settle(self) -> None:
+        """Leaves a child that can end the moment in which it does, so that nothing of it is left behind."""
+        self._thread.join(_SETTLE_SECONDS)
 
     @property
     def number(self) -> int:
@@ -180,6 +186,7 @@ class Nvml:
         """Ends the child. Safe to call twice."""
         if self._child is not None:
             self._child.end()
+            self._child.settle()
             self._child = None
         self._waiting.clear()
 
