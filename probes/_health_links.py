@@ -66,7 +66,8 @@ def _down(card: Card, active: Reading, most: int) -> Iterator[Seen]:
             why = bridge = NONE  # a single GPU without a partner has none up
     if down:
         lost.append(f"down: link {listed([str(each.link) for each in down], 18)}")
-    says = "all its NVLinks are down" if not value_of(active) else f"{number(why)} of its NVLinks are down"
+    some = "one of its NVLinks is" if value_of(why) == 1 else f"{number(why)} of its NVLinks are"
+    says = "all its NVLinks are down" if not value_of(active) else f"{some} down"
     yield from card.check("nvlink.down", why, says, evidence=lost)
     yield from card.check(
         "nvlink.unbridged",

@@ -27,7 +27,7 @@ KERNEL_AER = _source("Linux kernel documentation", "PCIe AER: counters of correc
 
 def peers(locator: str) -> Source:
     """What other checkers do, read in their sources."""
-    return _source("other health checkers (their sources)", locator, SourceKind.MEASURED)
+    return _source("other health checkers (their sources)", locator, SourceKind.CONVENTION)
 
 
 def none(

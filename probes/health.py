@@ -67,6 +67,14 @@ OPTIONS = (
     Option("baseline", OptionKind.RUN_IN, "A saved run of this check: report what changed since."),
 )
 
+FAULTS = (
+    *("needs_reset", "fallen_off_bus", "handle_lost", "reboot_needed", "hanging_call", "gsp_hangs", "slow_call"),
+    *("ecc_uncorrected", "ecc_pending", "sram_threshold", "remap_pending", "remap_failed", "spares_low", "v100_retired"),
+    *("b200_repair", "b200_link_errors", "nvlink_down", "nvlink_errors", "fabric_failed", "fabric_waiting"),
+    *("thermal_slowdown", "power_brake", "pcie_narrow", "inforom_corrupt", "leftover_memory"),
+)
+"""Profiles of the simulated driver that must not pass."""
+
 PROBE = Probe(
     name="health",
     question="Can these GPUs be trusted with work?",
@@ -74,7 +82,7 @@ PROBE = Probe(
     order=100,
     exclusive=False,
     limits=LIMITS,
-    faults=("needs_reset", "fallen_off_bus", "remap_pending", "v100_retired", "hanging_call"),
+    faults=FAULTS,
     options=OPTIONS,
     measure=measure,
     passive=True,
