@@ -60,17 +60,23 @@ class _Missing:
 
 def gaps(view: TargetView) -> tuple[Gap, ...]:
     """Everything of a target that was not seen: its facts, its readings and cells of its tables."""
-    labels = [part_label(result.observation) for result in view.results]
     made: list[Gap] = []
-    if view.info and not (labels and all(labels)):  # a target of many parts has these of none
-        made += [Gap("", reason, (name,)) for name, reason in _facts(view.info)]
-    for result, label in zip(view.results, labels, strict=True):
-        single = [] if label else list(_single(result, view.kind))
-        folds = label or len(single) > _LINES
-        made += _folded(label, _of_parts(result, label, view.kind)) if folds else single
+    of_results = [_of_result(result, view.kind) for result in view.results]
+    if view.info and not (of_results and all(gap.folded for told in of_results for gap in told)):
+        made += [
+            Gap("", reason, (name,)) for name, reason in _facts(view.info)
+        ]  # where many are read, none of these is
+    for told in of_results:
+        made += told
     if not view.results:
         made.append(Gap("", "no probe was run", ("every reading",)))
     return tuple(dict.fromkeys(made))
+
+
+def _of_result(result: Result, kind: str) -> list[Gap]:
+    """Folded where the target has parts, or where more is missing than one can read line by line."""
+    label, single = part_label(result.observation), list(_single(result, kind))
+    return _folded(label, _of_parts(result, label, kind)) if label or len(single) > _LINES else single
 
 
 def _facts(info: TargetInfo) -> list[tuple[str, str]]:

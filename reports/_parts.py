@@ -288,7 +288,10 @@ def _counts_text(standings: Sequence[Standing]) -> str:
 
 
 def required_unseen(result: Result, kind: str) -> tuple[tuple[str, str], ...]:
-    """Of a result of many parts, where what is required was not seen, and the advice of its limit."""
+    """Of a result of many parts, where what has to be known was not seen, and the advice of its limit.
+
+    Only a limit of severity unknown tells what to do about it; the advice of others is for what was seen.
+    """
     label = part_label(result.observation)
     return tuple(
         (
@@ -296,7 +299,10 @@ def required_unseen(result: Result, kind: str) -> tuple[tuple[str, str], ...]:
             check.limit.advice,
         )
         for check in checks_of(result, kind)
-        if label and check.limit.required and check.standing is Standing.NOT_SEEN
+        if label
+        and check.limit.required
+        and check.limit.severity is Severity.UNKNOWN
+        and check.standing is Standing.NOT_SEEN
     )
 
 
@@ -310,10 +316,10 @@ def reading_text_of(group: FindingGroup, limit: int = 8) -> str:
         places.setdefault((text, beside), []).append(part_of(finding.measurement, group.label))
     if len(places) == 1:
         return against_text(first, group.label)
-    told = [
-        f"{part_text(group.label, parts)}{f' {beside}' if beside else ''} reads {text}"
-        for (text, beside), parts in places.items()
-    ]
+    told = []
+    for (text, beside), parts in places.items():
+        verb = "reads" if len(set(parts)) == 1 else "read"
+        told.append(f"{part_text(group.label, parts)}{f' {beside}' if beside else ''} {verb} {text}")
     rest = f" and {plural(len(told) - limit, 'more reading')}" if len(told) > limit else ""
     return f"{first.measurement.name}, in order is {relation_text(first.limit)}: {', '.join(told[:limit])}{rest}"
 
