@@ -10,7 +10,17 @@ import typer.core
 
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
-from mats.cli.options import COMMON, JUDGING, MORE_FILES, OUTPUTS, Argument, Values, command, evidence_option
+from mats.cli.options import (
+    COMMON,
+    FOR_DEVICES,
+    JUDGING,
+    MORE_FILES,
+    OUTPUTS,
+    Argument,
+    Values,
+    command,
+    evidence_option,
+)
 from mats.cli.world import World
 from mats.probe import Option, OptionKind, Probe
 
@@ -101,7 +111,13 @@ class TextCommand(typer.core.TyperCommand):
         for parameter in parameters:
             if hasattr(parameter, "_runtime_param"):  # as typer 0.29 has it; another one validates
                 parameter._runtime_param = _AsGiven()
+                if parameter.param_type_name == "argument":
+                    parameter.display_type = _no_type
         return parameters
+
+
+def _no_type(_context: object) -> None:
+    """What help says of the type of an argument: all are words."""
 
 
 def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
@@ -110,8 +126,8 @@ def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ..
 
         return measure_one(probe, values, world, argv)
 
-    own = {option.name for option in probe.options}
-    options = (*probe.options, *(option for option in COMMON if option.name not in own))
+    left_out = {option.name for option in probe.options} | set(FOR_DEVICES if probe.passive else ())
+    options = (*probe.options, *(option for option in COMMON if option.name not in left_out))
     page = f"mats explain {probe.name} tells the method, what it cannot see, the limits and their sources."
     arguments = (MORE_FILES,) if evidence_option((probe,)) else ()
     function = command(act, options, arguments) if invoked else command(act, ())
@@ -162,7 +178,7 @@ def _add_helpers(app: typer.Typer, world: World, argv: tuple[str, ...], invoked:
         return list_targets(world)
 
     saved = (Argument("run", "RUN.json", "A saved run, or the folder of one."),)
-    topic = (Argument("topic", "TOPIC", "A probe, the code of a limit, a fault, or sim."),)
+    topic = (Argument("topic", "TOPIC", "A probe, the code of a limit, a fault, a plan of the simulator, or sim."),)
     views = tuple(option for option in OUTPUTS if option.name != "quiet")
     of_all, files = (COMMON, ()) if evidence is None else ((evidence, *COMMON), (MORE_FILES,))
     helpers: tuple[Helper, ...] = (

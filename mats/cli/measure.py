@@ -14,6 +14,7 @@ from mats.cli.choose import Choice, choose
 from mats.cli.exits import ExitCode, exit_code, unmeasured
 from mats.cli.options import (
     COMMON,
+    FOR_DEVICES,
     RUNNING,
     Values,
     evidence_files,
@@ -103,7 +104,7 @@ def unused(choice: Choice, probes: Sequence[Probe], given: Values) -> tuple[str,
         return ()
     kinds = (OptionKind.FILE_OUT, OptionKind.EVIDENCE)
     options = [option for probe in probes for option in probe.options if option.kind not in kinds]
-    options += [option for option in RUNNING if option.name in ("seed", "force")]
+    options += [option for option in RUNNING if option.name in FOR_DEVICES]
     named = dict.fromkeys(f"--{option.name}" for option in options if was_given(option, given))
     if not named:
         return ()

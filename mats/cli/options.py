@@ -62,7 +62,7 @@ JUDGING = (
     Option("fail-on", OptionKind.TEXT, "Exit with 1 on findings from this severity: warn or fail.", "fail"),
 )
 RUNNING = (
-    Option("timeout", OptionKind.SECONDS, "Time each probe may take, e.g. 90, 5m, 2h."),
+    Option("timeout", OptionKind.SECONDS, "Time each probe may take, those that only look together, e.g. 90, 5m, 2h."),
     Option(
         "require", OptionKind.TEXT, "Probes without which the result is unknown; otherwise all that run. Repeatable."
     ),
@@ -70,6 +70,8 @@ RUNNING = (
     Option("force", OptionKind.FLAG, "Test even when other processes use the device."),
 )
 COMMON = (*CHOICE, *OUTPUTS, *JUDGING, *RUNNING)
+FOR_DEVICES = ("seed", "force")
+"""Common options that say nothing to a probe that only looks."""
 REPEATABLE = ("target", "gpu-id", "require")
 _OWN_METAVARS = {
     "out": "DIR",
@@ -150,7 +152,7 @@ class Argument:
     """Any number of words, also none; the value is a list, or None."""
 
 
-MORE_FILES = Argument("files", "[FILE]...", "More files for --from.", many=True)
+MORE_FILES = Argument("files", "FILE", "Files of saved evidence, as after --from.", many=True)
 
 
 def evidence_option(probes: Iterable[Probe]) -> Option | None:
@@ -196,10 +198,20 @@ def default_text(option: Option) -> str:
         return str(value)
     assert isinstance(value, int | float)
     if option.kind is OptionKind.MEBIBYTES:
-        return f"{value / MIB:g}"
+        return f"{value / MIB:g}MiB"
+    if option.kind is OptionKind.SECONDS:
+        return duration_text(value)
     if option.kind is OptionKind.SHARE:
         return f"{value:.4g}"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as a user gives it, in the largest suffix that leaves a whole number: ``7d``, ``90s``, ``0.5s``."""
+    suffixes = ((86400, "d"), (3600, "h"), (60, "m"))
+    return next((f"{seconds / size:g}{suffix}" for size, suffix in suffixes if seconds and not seconds % size), "") or (
+        f"{seconds:g}s"
+    )
 
 
 def _positional(item: Argument) -> inspect.Parameter:

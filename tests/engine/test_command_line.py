@@ -15,7 +15,7 @@ from mats.cli.world import host_info, parse_memory_total, parse_processor
 from mats.codec import run_from_json
 from mats.device import Device, DeviceError
 from mats.model import AbsenceKind, Absent, Observation, Quantity, Run, Severity, Unit, Verdict
-from mats.probe import Context, Probe
+from mats.probe import Context, Option, OptionKind, Probe
 
 from .commands import HEALTHY, NOT_SEEN, OPTIONS, SICK, Keeping, do, raises
 from .fakes import BROKEN, CLEAN, FakeDevice, FakeSource, limit, printed, probe, seen, target_info, told
@@ -393,6 +393,7 @@ def test_help_shows_the_options_of_a_probe(tmp_path: Path, capsys: pytest.Captur
         "Is stress in order?",
         "--size SIZE",
         "bare number is MiB",
+        "[default: 1m]",
         "--passes N",
         "[default: 2]",
         "--target TARGET",
@@ -400,6 +401,19 @@ def test_help_shows_the_options_of_a_probe(tmp_path: Path, capsys: pytest.Captur
     ):
         assert words in text
     assert text.count("--force") == 1
+
+
+def test_help_of_a_probe_that_only_looks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = Option("from", OptionKind.EVIDENCE, "Files to look at.")
+    window = Option("window", OptionKind.SECONDS, "How long.", 604800.0)
+
+    do(tmp_path, "health --help", probe(CLEAN, "health", options=(evidence, window), passive=True))
+
+    text = " ".join(capsys.readouterr().out.split())
+    assert "[FILE]..." in text
+    assert "--from FILE... Files to look at." in text
+    assert "[default: 7d]" in text
+    assert "--seed" not in text and "--force" not in text and "list[" not in text
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:
