@@ -12,7 +12,7 @@ from dataclasses import replace
 from mats.device import DeviceError
 from mats.devices._plans import plan_names
 from mats.devices._sim_drivers import is_driver_only
-from mats.facts import GpuFacts, LogFacts, MachineFacts, PciDevice
+from mats.facts import GpuFacts, HostFacts, LogFacts, MachineFacts, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere, SourceError
@@ -76,11 +76,12 @@ class SimSource:
             raise SourceError(str(error)) from error
         reading = begin(timeout=self._timeout, library=library)
         try:  # while the other process starts and asks
-            devices, log = _devices(self._profile), _log(self._profile)
+            devices, log, host = _devices(self._profile), _log(self._profile), _host(self._profile)
         except UsageError:
             reading.close()
             raise
-        return replace(reading.result(), devices=devices, log=log)
+        module = self._profile.entries.get(("host", "module"), _NOT_SIMULATED)
+        return replace(reading.result(), devices=devices, log=log, host=host, kernel_module=module)
 
     def _loaded(self, index: int, gpu: GpuFacts) -> GpuFacts:
         """A link that is kept busy is as fast as it can be, unless the profile says ``pcie.loaded``."""
@@ -115,6 +116,37 @@ def _log(profile: Profile) -> LogFacts | Absent:
         return log_facts([NamedLog(f"the log of sim:{profile.name}", parse_kernel_log(profile.log))])
     except LogError as error:
         raise UsageError(f"{profile.path}, [log]: {error}") from error
+
+
+def _host(profile: Profile) -> HostFacts:
+    """What ``[host]`` tells; nothing of the machine that simulates is taken for it."""
+
+    def told(key: str) -> str | Absent:
+        return profile.entries.get(("host", key), _NOT_SIMULATED)
+
+    def flag(key: str) -> bool | Absent:
+        text = told(key)
+        return text if isinstance(text, Absent) else text == "yes"
+
+    def listed(key: str) -> tuple[str, ...] | Absent:
+        text = told(key)
+        return text if isinstance(text, Absent) else tuple(part.strip() for part in text.split(",") if part.strip())
+
+    memory = told("memory")
+    if not isinstance(memory, Absent) and not memory.isdecimal():
+        raise UsageError(f"{profile.path}, [host]: memory wants a number of bytes")
+    return HostFacts(
+        system=told("system"),
+        kernel=told("kernel"),
+        wsl=flag("wsl"),
+        container=told("container"),
+        nodes=listed("nodes"),
+        modules=listed("modules"),
+        fabric_manager=told("fabric_manager"),
+        fabric_manager_version=told("fabric_manager_version"),
+        persistence_daemon=told("persistence_daemon"),
+        memory_total=memory if isinstance(memory, Absent) else Quantity(int(memory), Unit.BYTE),
+    )
 
 
 def _numbers(text: str, profile: Profile) -> tuple[Reading, Reading]:

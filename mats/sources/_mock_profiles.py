@@ -22,7 +22,7 @@ MISSING = (
     "simulated drivers are not built on this machine: install a C compiler "
     "(Debian, Ubuntu: apt-get install gcc python3-dev), then reinstall mats"
 )
-_SECTION = re.compile(r"\[(system|all|log|pci|[0-9]{1,2}(?:\.[0-9])?)\]")
+_SECTION = re.compile(r"\[(system|all|host|log|pci|[0-9]{1,2}(?:\.[0-9])?)\]")
 _LIKE_AT_MOST = 3
 _LONGEST_LINE = 4000
 _TEXTS = ("log", "pci")
@@ -112,7 +112,7 @@ def parse_profile(text: str, origin: str) -> tuple[str, Entries, dict[str, str]]
         elif line.startswith("["):
             match = _SECTION.fullmatch(line)
             if match is None:
-                known = "[system], [all], [log], [pci], a GPU's number [0], or a MIG device of it [0.1]"
+                known = "[system], [all], [host], [log], [pci], a GPU's number [0], or a MIG device of it [0.1]"
                 raise UsageError(f"{origin}:{number}: a section is {known}")
             section = match[1]
             if section in _TEXTS:

@@ -139,7 +139,7 @@ def _read(nvml: Nvml, selection: tuple[str, ...], read: Reader, *, whole: bool) 
         why = refused.reason
         return MachineFacts(
             driver=driver,
-            library=_library(nvml) if nvml.refused is None else refused,
+            library=_library(nvml),
             nvml_failure=why if why.startswith("NVML") else f"NVML: {why}",
             attached=attached,
             gpus=refused,

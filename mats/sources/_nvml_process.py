@@ -42,6 +42,7 @@ _STARTS = 12
 """Children at most: a driver in which everything hangs is not tried for ever."""
 _READY: Question = (None, "the start of the process", ())
 _INIT: Question = (None, "nvmlInit", ())
+_WITHOUT_DRIVER = ("nvmlSystemGetNVMLVersion",)
 _FOLDER = str(Path(child.__file__).resolve().parent)
 _PROGRAM = f"import sys; sys.path.append({_FOLDER!r}); import _nvml_child; sys.path.pop(); _nvml_child.main()"
 """The child is imported and not run as a file, so that its compiled form is used."""
@@ -257,7 +258,18 @@ class Nvml:
         if seconds > SLOW_SECONDS:
             self.slow_calls.append(CallFacts(question[1], _label(question[0]), seconds, answered=True))
         if question == _INIT and code != 0:
-            self._refuse(failure("NVML", code, str(value)), list(self._waiting))
+            self._not_started(self._child, failure("NVML", code, str(value)))
+
+    def _not_started(self, asked: Child, why: Absent) -> None:
+        """Everything else is refused for this reason, but the library tells its own version without a driver."""
+        while any(call in _WITHOUT_DRIVER for _, call, _ in self._waiting):
+            try:
+                _, code, value = asked.receive(self._left(self._call_timeout))
+            except (TimeoutError, EOFError):
+                break
+            question = self._waiting.popleft()
+            self._answers[question] = (code, value) if question[1] in _WITHOUT_DRIVER and code == 0 else why
+        self._refuse(why, list(self._waiting))
 
     def _lost(self, question: Question, error: Exception, seconds: float, *, out_of_time: bool) -> None:
         """The child does not answer any more: another one goes on, or nobody when the time is over."""

@@ -45,6 +45,11 @@ def test_a_library_that_does_not_start_says_why(profile: str) -> None:
     assert isinstance(facts.gpus, Absent) and isinstance(facts.attached, Absent)
 
 
+def test_a_library_tells_its_own_version_although_the_driver_is_of_another() -> None:
+    assert machine("driver_mismatch").library == "570.172.08"
+    assert "different versions" in str(machine("driver_mismatch").driver)
+
+
 def test_a_driver_without_a_gpu_lists_none() -> None:
     facts = machine("no_gpu")
 

@@ -243,7 +243,12 @@ EXPORT result_t nvmlDeviceGetPciInfo_v3(device_t *device, pci_t *pci) {
     }
 
 SYSTEM_TEXT(nvmlSystemGetDriverVersion, "driver")
-SYSTEM_TEXT(nvmlSystemGetNVMLVersion, "nvml")
+/* The library's own version is told without a driver, as NVIDIA's does. */
+EXPORT result_t nvmlSystemGetNVMLVersion(char *buffer, unsigned room) {
+    const char *text;
+    result_t result = profile_answer("system", "nvml", &text);
+    return result != NVML_SUCCESS ? result : copied(text, buffer, room);
+}
 TEXT(nvmlDeviceGetName, "name")
 TEXT(nvmlDeviceGetUUID, "uuid")
 TEXT(nvmlDeviceGetSerial, "serial")

@@ -102,3 +102,15 @@ memory = 20937965568, 0, 19922944
 bar1 = 34358689792, 0
 attributes = 42, 19968
 ecc.volatile.uncorrected.7 = 0
+
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm
+module = 575.57.08
+fabric_manager = not installed
+fabric_manager_version = 575.57.08
+persistence_daemon = active
+nodes = nvidia0

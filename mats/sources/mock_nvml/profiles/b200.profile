@@ -121,3 +121,15 @@ uuid = GPU-00000000-0000-0000-0000-000000000000
 serial = 1650023000000
 minor = 0
 pci.address = 00000000:1b:00.0
+
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm
+module = 580.65.06
+fabric_manager = active
+fabric_manager_version = 580.65.06
+persistence_daemon = active
+nodes = nvidia0

@@ -2,6 +2,14 @@
 [system]
 init = !999
 
+[host]
+system = Debian GNU/Linux 12
+kernel = 6.8.0-60-generic
+wsl = no
+container = docker
+modules = nvidia, nvidia_modeset, nvidia_uvm
+nodes = nvidia0
+
 [pci]
 | 1a:01.0 PCI bridge: Intel Corporation Device 352a (rev 04)
 |     Bus: primary=1a, secondary=1b, subordinate=1b, sec-latency=0

@@ -1,6 +1,16 @@
 # The library and the kernel module are of different versions: nothing starts until one of them is loaded anew.
 [system]
 init = !18
+nvml = 12.570.172.08
+
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm
+module = 570.133.07
+nodes = nvidia0
 
 [log]
 | [    0.000000] Linux version 6.8.0-60-generic (buildd@lcy02-amd64-054) (x86_64-linux-gnu-gcc-13 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC

@@ -5,3 +5,6 @@ count = 1
 
 [0]
 ecc.mode = 1, 0
+
+[host]
+nodes = nvidia0

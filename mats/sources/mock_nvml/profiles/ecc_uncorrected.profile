@@ -10,3 +10,6 @@ ecc.volatile.uncorrected.2 = 1
 ecc.aggregate.uncorrected.2 = 1
 remap = 0, 1, 0, 0
 remap.banks = 2559, 1, 0, 0, 0
+
+[host]
+nodes = nvidia0

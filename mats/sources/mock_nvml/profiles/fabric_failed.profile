@@ -5,3 +5,6 @@ count = 2
 
 [1]
 fabric = 3, 999, 0, 0x519a, 2
+
+[host]
+nodes = nvidia0, nvidia1

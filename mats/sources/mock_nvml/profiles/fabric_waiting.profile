@@ -5,3 +5,7 @@ count = 2
 
 [all]
 fabric = 2, 0, 0, 0, 0
+
+[host]
+nodes = nvidia0, nvidia1
+fabric_manager = failed

@@ -41,3 +41,13 @@ field.230 = 0
 uuid = GPU-00000000-0000-0000-0000-0000000000b1
 minor = 0
 pci.address = 0000000f:01:00.0
+
+[host]
+system = NVIDIA DGX Spark
+kernel = 6.11.0-1016-nvidia
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm
+module = 580.105.08
+nodes = nvidia0
+memory = 128528265216

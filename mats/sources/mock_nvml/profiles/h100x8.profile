@@ -162,6 +162,18 @@ pci.address = 00000000:84:00.0
 numa = 1
 cpus = 48, 95
 
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm
+module = 575.57.08
+fabric_manager = active
+fabric_manager_version = 575.57.08
+persistence_daemon = active
+nodes = nvidia0, nvidia1, nvidia2, nvidia3, nvidia4, nvidia5, nvidia6, nvidia7
+
 [log]
 | [    0.000000] Linux version 6.8.0-60-generic (buildd@lcy02-amd64-054) (x86_64-linux-gnu-gcc-13 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC
 | [    5.102334] nvidia: loading out-of-tree module taints kernel.

@@ -5,3 +5,6 @@ count = 2
 
 [0]
 handle = !15
+
+[host]
+nodes = nvidia0, nvidia1

@@ -5,3 +5,6 @@ count = 1
 
 [all]
 temperature.0 = @3600 31
+
+[host]
+nodes = nvidia0

@@ -3,6 +3,9 @@
 like = h100x8
 count = 1
 
+[host]
+nodes = nvidia0
+
 [pci]
 | 1a:01.0 PCI bridge: Intel Corporation Device 352a (rev 04)
 |     Bus: primary=1a, secondary=1b, subordinate=1b, sec-latency=0

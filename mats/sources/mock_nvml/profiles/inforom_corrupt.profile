@@ -5,3 +5,6 @@ count = 2
 
 [1]
 inforom.valid = !14
+
+[host]
+nodes = nvidia0, nvidia1

@@ -5,3 +5,6 @@ count = 1
 
 [0]
 memory = 85520809984, 589299712, 66571993088
+
+[host]
+nodes = nvidia0

@@ -5,3 +5,6 @@ count = 2
 
 [1]
 vbios = 96.00.74.00.0D
+
+[host]
+nodes = nvidia0, nvidia1

@@ -8,6 +8,9 @@ every_call = !16
 field.226 = 1
 field.230 = 1
 
+[host]
+nodes = nvidia0, nvidia1
+
 [log]
 | [    0.000000] Linux version 6.8.0-60-generic (buildd@lcy02-amd64-054) (x86_64-linux-gnu-gcc-13 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC
 | [    5.102334] nvidia: loading out-of-tree module taints kernel.

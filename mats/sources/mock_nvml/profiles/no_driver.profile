@@ -2,6 +2,14 @@
 [system]
 init = !9
 
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules =
+nodes =
+
 [pci]
 | 1a:01.0 PCI bridge: Intel Corporation Device 352a (rev 04)
 |     Bus: primary=1a, secondary=1b, subordinate=1b, sec-latency=0

@@ -5,3 +5,7 @@ count = 1
 
 [0]
 persistence = 0
+
+[host]
+nodes = nvidia0
+persistence_daemon = inactive

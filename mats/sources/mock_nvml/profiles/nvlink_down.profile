@@ -5,3 +5,6 @@ count = 2
 
 [0]
 nvlink.state.7 = 0
+
+[host]
+nodes = nvidia0, nvidia1

@@ -10,3 +10,6 @@ nvlink.errors.2.9 = 12873
 field.161.9 = 44
 field.162.9 = 2
 field.163.9 = 12873
+
+[host]
+nodes = nvidia0, nvidia1

@@ -15,6 +15,10 @@ field.169 = 211
 field.173 = 18215
 field.178 = 18211
 processes.compute = 20417 64424509440
+memory = 85520809984, 589299712, 64960331776
+
+[host]
+nodes = nvidia0
 
 [log]
 | [    0.000000] Linux version 6.8.0-60-generic (buildd@lcy02-amd64-054) (x86_64-linux-gnu-gcc-13 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC

@@ -11,3 +11,7 @@ clock.1 = 990
 clocks.reasons = 0x88
 field.271 = 55000000000
 processes.compute = 20417 64424509440
+memory = 85520809984, 589299712, 64960331776
+
+[host]
+nodes = nvidia0, nvidia1

@@ -73,3 +73,14 @@ uuid = GPU-00000000-0000-0000-0000-000000000000
 serial = 1650023000000
 minor = 0
 pci.address = 00000000:01:00.0
+
+[host]
+system = Ubuntu 24.04.2 LTS
+kernel = 6.8.0-60-generic
+wsl = no
+container = none
+modules = nvidia, nvidia_modeset, nvidia_uvm, nvidia_drm
+module = 535.86.05
+fabric_manager = not installed
+persistence_daemon = not installed
+nodes = nvidia0

@@ -6,3 +6,6 @@ count = 1
 [all]
 ecc.volatile.corrected = @1.1 54700000000
 ecc.volatile.corrected.2 = 54700000000
+
+[host]
+nodes = nvidia0

@@ -8,3 +8,6 @@ ecc.aggregate.uncorrected = 24
 ecc.aggregate.uncorrected.2 = 24
 remap = 0, 24, 0, 0
 remap.banks = 2549, 4, 3, 3, 1
+
+[host]
+nodes = nvidia0

@@ -6,3 +6,6 @@ count = 1
 [0]
 ecc.aggregate.uncorrected = 7
 ecc.sram = 2, 5, 0, 0, 0, 0, 5, 2, 0, 0, 0, 1
+
+[host]
+nodes = nvidia0

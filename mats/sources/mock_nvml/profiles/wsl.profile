@@ -36,3 +36,11 @@ gsp.mode = 0, 0
 [0]
 uuid = GPU-00000000-0000-0000-0000-0000000000c2
 pci.address = 00000000:01:00.0
+
+[host]
+system = Ubuntu 22.04.5 LTS
+kernel = 6.6.87.2-microsoft-standard-WSL2
+wsl = yes
+container = none
+modules =
+nodes =
