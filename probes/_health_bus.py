@@ -30,7 +30,7 @@ class Path:
 def path(card: Card) -> Path:
     """The way through the bus; of a source that shows no bus, what the driver tells of both ends."""
     devices = card.machine.devices
-    if isinstance(devices, tuple) and isinstance(card.device, PciDevice):
+    if isinstance(devices, tuple) and isinstance(card.device, PciDevice) and not card.in_guest:
         way = path_of(devices, card.device.address)
         ports = (card.device,) if isinstance(way, Absent) else way
         assumed = card.machine.devices_assumed
@@ -76,6 +76,8 @@ def lanes(card: Card) -> Iterator[Seen]:
     reading: Reading
     if card.in_guest:
         reading = Absent(AbsenceKind.NOT_SUPPORTED, f"PCIe lanes: {_GUEST}")
+    elif card.laptop and facts.loaded is not True:
+        reading = Absent(AbsenceKind.NOT_TESTED, "PCIe lanes: a laptop may drop some at rest; --load judges them")
     elif isinstance(ours, Absent) or isinstance(most, Absent):
         reading = ours if isinstance(ours, Absent) else most
     else:
@@ -86,7 +88,7 @@ def lanes(card: Card) -> Iterator[Seen]:
         "pcie.lanes_lost",
         reading,
         f"the link runs x{number(ours)} where card and slot can x{number(most)}",
-        evidence=[*_ways(card), *(["laptops may drop lanes to save power"] if card.laptop else [])],
+        evidence=_ways(card),
     )
 
 
@@ -102,24 +104,24 @@ def under_load(card: Card) -> Iterator[Seen]:
     loaded = card.gpu.pcie.loaded is True
     share = _share(card, way)
     says = f"the path runs {link_text(way.now)} and could run {link_text(way.most)}"
-    sure = loaded and not way.assumed
+    sure = loaded and not way.assumed and not card.in_guest
     rest = "at rest a link lowers its speed, which is normal: --load judges it"
+    if loaded:
+        rest = f"{_GUEST if card.in_guest else way.assumed}; so it is not failed"
     judged = share if sure or isinstance(share, Absent) else Absent(AbsenceKind.NOT_TESTED, f"PCIe under load: {rest}")
     yield from card.check("pcie.loaded_share", judged, says, evidence=_ways(card))
-    full_width = value_of(card.gpu.pcie.width) == value_of(
-        card.gpu.pcie.width_maximum
-    )  # lanes are a check of their own
+    facts = card.gpu.pcie
+    full_width = value_of(facts.width) == value_of(facts.width_maximum)  # lanes are a check of their own
     busy = isinstance(share, Quantity) and not sure and (loaded or (_at_work(card) and full_width))
     held: Reading = share if isinstance(share, Absent) or busy else judged
     if isinstance(share, Quantity) and sure:
         held = Absent(AbsenceKind.NOT_TESTED, "PCIe while the GPU works: it was judged under load")
-    yield from card.check("pcie.busy_share", held, says, evidence=[*_ways(card), way.assumed])
+    doubt = _GUEST if card.in_guest else way.assumed
+    yield from card.check("pcie.busy_share", held, says, evidence=[*_ways(card), *([doubt] if doubt else [])])
 
 
 def _share(card: Card, way: Path) -> Reading:
     """Bandwidth of the narrowest link now over that of the narrowest at its best."""
-    if card.in_guest:
-        return Absent(AbsenceKind.NOT_SUPPORTED, f"PCIe link: {_GUEST}")
     if isinstance(way.now, Absent):
         return way.now
     if isinstance(way.most, Absent):

@@ -18,6 +18,7 @@ Seen = Measurement | Diagnosis
 Labels = tuple[tuple[str, str], ...]
 PREFIX = "health."
 NONE, ONE = Quantity(0, Unit.COUNT), Quantity(1, Unit.COUNT)
+_BARE = ("none", "", "n/a", "host vgpu", "host vsga", "bare metal")
 _PORTS = ("switch", "pcie")
 """Kinds of incidents whose address may be that of a switch or a port."""
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -91,7 +92,7 @@ class Card:
         """A virtual machine shows invented ports and windows."""
         said = (self.gpu.virtualisation, self.machine.virtualisation)
         words = [text.lower() for text in said if isinstance(text, str)]
-        guest = any(word not in ("none", "", "host vgpu", "bare metal") for word in words)
+        guest = any(word not in _BARE for word in words)
         return guest or self.machine.host.wsl is True
 
     @property
@@ -153,6 +154,16 @@ def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
         device = known.get(gpu.pci, missing) if isinstance(gpu.pci, str) else missing
         cards.append(Card(gpu, machine, label, device))
     return tuple(cards)
+
+
+def not_chosen(machine: MachineFacts, address: str | Absent, cards: Iterable[Card]) -> bool:
+    """Whether it is a GPU of this machine that the user did not ask about: the driver counts more than are told of."""
+    told = tuple(cards)
+    attached = value_of(machine.attached) or 0
+    if attached <= len(told) or any(card.gpu.pci == address for card in told):
+        return False
+    devices = () if isinstance(machine.devices, Absent) else endpoints(machine.devices)
+    return any(device.address == address for device in devices)
 
 
 def _named(machine: MachineFacts) -> tuple[GpuFacts, ...]:

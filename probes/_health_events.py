@@ -16,13 +16,12 @@ from mats.facts import (
 )
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import Card, Labels, MachineCheck, Seen, age, check, listed, plural
+from ._health_card import Card, Labels, MachineCheck, Seen, age, check, listed, not_chosen, plural
+from ._health_limits import WINDOW
 
 _SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
 _SUSPECT = (IncidentGrade.CHECK,)
 _CLASSES = ("serious", "suspect", "unclear", "minor", "old")
-WINDOW = 7 * 86400.0
-"""Seconds for which an incident counts as of now; a convention."""
 _SHORT, _VIEWS = 40, 6
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
@@ -42,7 +41,8 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
         for name in _CLASSES:
             yield from check(f"log.{name}", log)
         return
-    classes = [_class(incident, window) for incident in log.incidents]
+    aside = [not_chosen(machine, each.pci, cards) for each in log.incidents]
+    classes = ["minor" if other else _class(each, window) for each, other in zip(log.incidents, aside, strict=True)]
     for place, (incident, name) in enumerate(zip(log.incidents, classes, strict=True)):
         card = card_of(incident, cards)
         where = f"{card.title}: " if card else ""
@@ -50,7 +50,10 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
             f"log.{name}",
             Quantity(1, Unit.COUNT),
             f"{where}{title(incident, card)}, {_when(incident)}",
-            evidence=_evidence(incident, machine, card),
+            evidence=[
+                *(["it is of a GPU that was not asked about"] if aside[place] else []),
+                *_evidence(incident, card),
+            ],
             advice=incident.advice,
             labels=(*_labels(incident, card), ("incident", str(place + 1))),
         )
@@ -88,7 +91,7 @@ def _when(incident: IncidentFacts) -> str:
     return age(incident.age, "before the log ends") if incident.age.value >= 1 else "at the end of the log"
 
 
-def _evidence(incident: IncidentFacts, machine: MachineFacts, card: Card | None) -> list[str]:
+def _evidence(incident: IncidentFacts, card: Card | None) -> list[str]:
     said = [*incident.explains]
     if incident.related:
         said.append(f"also hit by it: {listed(incident.related)}")
@@ -96,8 +99,6 @@ def _evidence(incident: IncidentFacts, machine: MachineFacts, card: Card | None)
     said += _disputes(incident.conflicts)
     if not incident.count_known and not any("how often" in line for line in said):
         said.append("the driver limits how often it prints this: the number of lines means nothing")
-    if card is None and isinstance(incident.pci, str) and machine.gpus and not isinstance(machine.gpus, Absent):
-        said.append(f"{incident.pci} is none of the GPUs that are seen")
     return [*said, *(f"log: {line.strip()}" for line in incident.lines[:_LINES])]
 
 

@@ -19,8 +19,7 @@ from . import (
 )
 from ._health_baseline import cards_table, compare, moment
 from ._health_card import NONE, ONE, PREFIX, Card, CardCheck, MachineCheck, Seen, cards_of, check, listed
-from ._health_events import WINDOW
-from ._health_limits import LIMITS
+from ._health_limits import LIMITS, WINDOW
 from ._health_tables import tables
 from ._health_words import notes
 

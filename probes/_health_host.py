@@ -8,7 +8,7 @@ from mats.facts import NVIDIA, CallFacts, MachineFacts, PciDevice, endpoints
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 from ._health_bus import dead_device
-from ._health_card import NONE, ONE, Card, MachineCheck, Seen, as_count, check, listed, number, plural, size
+from ._health_card import NONE, ONE, Card, MachineCheck, Seen, as_count, check, listed, number, plural, size, value_of
 
 _SHORTEST = 1.0
 """Seconds after which a call that was given up is the driver's fault and not that of too little time."""
@@ -192,12 +192,15 @@ def count(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
         known = {card.gpu.pci for card in cards}
         lost = [each.address for each in mine if each.address not in known]
         nameless = any(isinstance(address, Absent) for address in known)  # then only their number can be compared
-        missing = Quantity(max(0, len(mine) - seen) if nameless else len(lost), Unit.COUNT) if seen else NONE
+        counted = max(seen, int(value_of(machine.attached) or 0))  # more than are told of where some were chosen
+        if nameless or counted > seen:
+            lost = lost[: max(0, len(mine) - counted)]
+        missing = Quantity(len(lost), Unit.COUNT) if seen else NONE
     yield from check(
         "count.missing",
         missing,
         f"{plural(len(lost), 'GPU')} on the bus that the driver does not list: {listed(lost)}",
-        evidence=[f"by the driver: {seen}, on the bus: {len(mine)}"],
+        evidence=[f"told of by the driver: {seen}, on the bus: {len(mine)}"],
     )
     yield from check("count.driver", Quantity(seen, Unit.COUNT) if seen else _no_gpu(machine))
     nodes = machine.host.nodes

@@ -11,7 +11,10 @@ from ._health_limits_machine import MACHINE_LIMITS
 from ._health_limits_memory import MEMORY_LIMITS
 from ._health_limits_others import OTHER_LIMITS
 
-__all__ = ["LIMITS", "breaks"]
+__all__ = ["LIMITS", "WINDOW", "breaks"]
+
+WINDOW = 7 * 86400.0
+"""Seconds for which an incident of the log counts as of now; a convention."""
 
 LIMITS: tuple[Limit, ...] = tuple(
     sorted((*MEMORY_LIMITS, *MACHINE_LIMITS, *LINK_LIMITS, *OTHER_LIMITS), key=lambda limit: limit.code)

@@ -23,6 +23,7 @@ _TOOLS = {AMD: ("AMD", "amd-smi, rvs and rocm-bandwidth-test"), INTEL: ("Intel",
 def notes(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measurement]) -> tuple[str, ...]:
     """The first says what was seen; the others what to know beside the findings."""
     said = [first_sentence(cards, measured)]
+    said += _attached(machine, cards)
     said += foreign(machine)
     said += _ecc(cards)
     said += _hidden(machine, cards)
@@ -174,6 +175,14 @@ def _log(machine: MachineFacts) -> Iterator[str]:
             yield f"{plural(log.left_out, 'line')} of the log were not read, since there are too many."
         if log.quoted:
             yield f"{plural(log.quoted, 'line')} look like events and were written by a program: not counted."
+
+
+def _attached(machine: MachineFacts, cards: Sequence[Card]) -> Iterator[str]:
+    """More GPUs than are told of: a file of one GPU, or one that is cut."""
+    attached = value_of(machine.attached)
+    if attached and cards and attached > len(cards):
+        verb = "is" if len(cards) == 1 else "are"
+        yield f"The driver counts {attached:g} GPUs; {len(cards)} of them {verb} told of here."
 
 
 def _others(machine: MachineFacts) -> Iterator[str]:

@@ -120,6 +120,8 @@ def power(card: Card) -> Iterator[Seen]:
     limit = f", its limit is {limits.limit.value:g} W" if isinstance(limits.limit, Quantity) else ""
     yield from card.check("power.unreadable", unreadable, f"{reason}{limit}")
     below = difference(limits.default_limit, limits.limit)
+    if card.laptop:
+        below = Absent(AbsenceKind.NOT_SUPPORTED, "power limit against its default: a laptop moves it as it likes")
     lowered: Reading = below if isinstance(below, Absent) else ONE if below.value > 0.5 else NONE
     yield from card.check(
         "power.lowered",

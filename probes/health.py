@@ -30,15 +30,13 @@ from mats.model import Observation, Result
 from mats.probe import Context, Option, OptionKind, Probe
 from mats.source import Source
 
-from ._health_events import WINDOW
-from ._health_examine import examine
-from ._health_limits import LIMITS
-
-__all__ = ["PROBE", "examine"]
+from ._health_limits import LIMITS, WINDOW
 
 
 def measure(source: Source, context: Context) -> Observation:
     """Reads the source once and examines it. Raises UsageError, SourceError."""
+    from ._health_examine import examine  # the checks are not needed to print a help page
+
     baseline = context.options.get("baseline")
     context.progress(0, 1, "reading what is known of the machine")
     machine = source.read(load=bool(context.options.get("load")))
@@ -69,7 +67,15 @@ OPTIONS = (
 
 FAULTS = (
     *("needs_reset", "fallen_off_bus", "handle_lost", "reboot_needed", "hanging_call", "gsp_hangs", "slow_call"),
-    *("ecc_uncorrected", "ecc_pending", "sram_threshold", "remap_pending", "remap_failed", "spares_low", "v100_retired"),
+    *(
+        "ecc_uncorrected",
+        "ecc_pending",
+        "sram_threshold",
+        "remap_pending",
+        "remap_failed",
+        "spares_low",
+        "v100_retired",
+    ),
     *("b200_repair", "b200_link_errors", "nvlink_down", "nvlink_errors", "fabric_failed", "fabric_waiting"),
     *("thermal_slowdown", "power_brake", "pcie_narrow", "inforom_corrupt", "leftover_memory"),
 )

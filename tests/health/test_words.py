@@ -187,3 +187,34 @@ def test_an_incident_of_a_port_is_told_of_the_card_below_it() -> None:
 def test_a_subject_that_does_not_exist_is_a_mistake_of_the_user() -> None:
     with pytest.raises(UsageError, match=r"must-see.*'colour'.*ecc"):
         examine(machine(), {"must-see": "ecc,colour"})
+
+
+def test_a_link_in_a_virtual_machine_is_warned_of_at_most() -> None:
+    slow = changed(changed(machine(), "gpu.pcie.loaded", True), "gpu.pcie.generation", count(3))
+
+    assert "HLT-062" in codes(dataclasses.replace(slow, virtualisation="Pass-Through"))
+    assert "HLT-061" not in codes(dataclasses.replace(slow, virtualisation="Pass-Through"))
+
+
+def test_lanes_of_a_laptop_are_judged_under_load_only() -> None:
+    laptop = with_all(machine(1), name="NVIDIA GeForce RTX 4060 Laptop GPU")
+    narrow = changed(changed(laptop, "gpu.pcie.width", count(4)), "device.now.width", count(4))
+
+    assert "HLT-060" not in codes(narrow)
+    assert "HLT-060" in codes(changed(narrow, "gpu.pcie.loaded", True))
+
+
+def test_a_file_of_one_gpu_of_eight_says_so() -> None:
+    facts = dataclasses.replace(machine(1), attached=count(8))
+
+    assert "The driver counts 8 GPUs; 1 of them is told of here." in said(facts)
+    assert judge(examine(facts), LIMITS, "cuda").verdict is Verdict.PASS
+
+
+def test_gpus_that_were_not_asked_about_are_neither_missing_nor_blamed() -> None:
+    whole = dataclasses.replace(machine(2), log=logged(incident(IncidentGrade.REBOOT, index=1)))
+    chosen = dataclasses.replace(whole, gpus=(gpu(0),))
+
+    assert codes(whole) == {"HLT-042"}
+    assert codes(chosen) == {"HLT-047"}
+    assert codes(dataclasses.replace(chosen, attached=count(1))) == {"HLT-042", "HLT-086"}
