@@ -93,7 +93,9 @@ def _title(info: TargetInfo) -> str:
     if isinstance(info.peak_bandwidth, Quantity):
         formula = f" ({info.peak_formula})" if info.peak_formula else ""
         parts.append(f"peak {quantity_text(info.peak_bandwidth)}{formula}")
-    return ", ".join(parts + [f"{name} {value}" for name, value in info.identity])
+    return ", ".join(
+        parts + [f"{name} {value}" for name, value in info.identity if f"{name} {value}" not in info.title]
+    )
 
 
 def _sentences(console: Console, result: Result, several: bool, notes: bool) -> None:

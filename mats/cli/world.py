@@ -8,6 +8,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -65,8 +66,9 @@ class World:
         _write(self.stdout, text)
 
     def tell(self, text: str) -> None:
-        """To standard error."""
-        _write(self.stderr, text)
+        """To standard error; where it takes nothing, there is nobody left to be told."""
+        with suppress(OSError):
+            _write(self.stderr, text)
 
     def path(self, name: str) -> Path:
         return self.folder / Path(name).expanduser()
@@ -125,7 +127,8 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EIO):  # EIO: the terminal is gone
-            raise
         # What follows goes nowhere; the interpreter's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if error.errno not in (errno.EPIPE, errno.EIO):  # EIO: the terminal is gone
+            why = (error.strerror or str(error)).lower()
+            raise OSError(error.errno, f"standard output could not take what was to be shown: {why}") from None

@@ -187,6 +187,16 @@ def test_a_closed_stream_changes_no_exit_code(tmp_path: Path, closed: str) -> No
     assert code == 0
 
 
+def test_a_full_disk_is_named_with_what_it_did_not_take(tmp_path: Path) -> None:
+    mats = [sys.executable, "-m", "mats.cli.main"]
+    with Path("/dev/full").open("w") as full:
+        shown = subprocess.run([*mats, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        told = subprocess.run([*mats, "nosuch"], stdout=subprocess.PIPE, stderr=full, text=True, cwd=tmp_path)
+
+    assert shown.stderr == "mats: standard output could not take what was to be shown: no space left on device\n"
+    assert (shown.returncode, told.returncode) == (2, 2)
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     finished = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {sys.executable} -m mats.cli.main --version | true"],

@@ -1,4 +1,4 @@
-"""Tables as CSV: base units in the head, nothing rounded, nothing that a spreadsheet would run."""
+"""Tables as CSV: base units in the head, no digit lost that was measured, nothing that a spreadsheet would run."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def test_cells_come_back_unrounded_and_absent_ones_with_their_reason() -> None:
         ["x,y z", repr(1 / 3)],
         ['not seen: the "second", re-read', str(2**70)],
     ]
+
+
+def test_temperatures_have_the_decimals_of_a_sensor() -> None:
+    table = Table("t", "", (Column("core", Unit.CELSIUS), Column("board", Unit.WATT)), ((45.02855603796703, 71),))
+
+    assert table_to_csv(table).splitlines()[1] == "45.029,71"
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_defused() -> None:
