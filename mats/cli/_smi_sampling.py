@@ -18,6 +18,8 @@ from mats.slot import Clock
 
 REMEMBERED = 1000
 """Samples whose duration is kept for the median."""
+WINDOW = 10.0
+"""Seconds over which the cost of mats itself is told."""
 _TICKS = 100
 """Of the kernel's clock a second, in which ``/proc`` counts a process's time (USER_HZ on Linux)."""
 
@@ -154,17 +156,22 @@ class Cost:
 
     def __init__(self, root: Path, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._since, self._own = clock.monotonic(), time.process_time()
+        self._own = time.process_time()
         self._children: dict[int, float] = {}
+        self._told_at: deque[tuple[float, float]] = deque([(clock.monotonic(), 0.0)])
 
     def spent(self, child: int | None) -> tuple[float, float]:
-        """Seconds of processor time since the beginning, and the share of one core that they are."""
+        """Seconds of processor time since the beginning, and the share of one core that the last of them were."""
         told = None if child is None else self._told(child)
         if child is not None and told is not None:
             self._children[child] = told
         seconds = time.process_time() - self._own + sum(self._children.values())
-        passed = self._clock.monotonic() - self._since
-        return seconds, seconds / passed if passed > 0 else 0.0
+        now = self._clock.monotonic()
+        self._told_at.append((now, seconds))
+        while len(self._told_at) > 2 and now - self._told_at[1][0] >= WINDOW:
+            self._told_at.popleft()
+        begun, before = self._told_at[0]
+        return seconds, (seconds - before) / (now - begun) if now > begun else 0.0
 
     def _told(self, process: int) -> float | None:
         try:

@@ -15,6 +15,8 @@ GAP = "  "
 UNKNOWN = "?"
 NARROWEST = 40
 _SHORTEST_NAME = 10
+_ROOM_BESIDE = 25
+"""Columns that a sentence needs at least."""
 _QUIET = ("idle",)
 """Reasons for low clocks that nobody needs to be told of."""
 
@@ -40,7 +42,7 @@ class Frame:
     longest: float
     left_out: int
     spent: tuple[float, float]
-    """By mats itself: seconds of processor time, and the share of one core that they are."""
+    """By mats itself: seconds of processor time, and the share of one core that it takes at present."""
     waiting: float = 0.0
     """Seconds for which the driver has been asked for the next sample."""
     names: tuple[tuple[int, str], ...] = ()
@@ -62,7 +64,8 @@ def _number(reading: Reading, divisor: float = 1.0, decimals: int = 0) -> str:
 
 
 def _of(now: str, limit: str) -> str:
-    return now if limit == UNKNOWN else f"{now} / {limit}"
+    """Aligned by its end, so that the column keeps its width while the number changes."""
+    return now if limit == UNKNOWN else f"{now.rjust(len(limit))} / {limit}"
 
 
 _COLUMNS = (
@@ -94,7 +97,7 @@ def lines(frame: Frame, width: int, height: int | None = None) -> list[Line]:
     above = _top(frame, gpus, width)
     rows, shown = _gpu_rows(gpus, dict(frame.names), width)
     notes = [*_held(gpus, width), *_unknown(gpus, shown, width)]
-    below = _foot(frame, width)
+    below = [*_left_out(shown, width), *_foot(frame, width)]
     room = None if height is None else height - len(above) - len(rows) - len(notes) - len(below) - 2
     return [*above, *rows, *_processes(gpus, width, room), *notes, Line(""), *below]
 
@@ -136,11 +139,18 @@ def _gpu_rows(gpus: Sequence[GpuFacts], names: dict[int, str], width: int) -> tu
     for gpu, index, title in zip(gpus, indices, titles, strict=True):
         start = f"{index.rjust(first)}{GAP}{_cut(title, room).ljust(room)}"
         if not answers(gpu):
-            found += [Line(text, "bad") for text in wrapped(_silence(gpu), width, f"{start}{GAP}")]
+            found += [Line(text, "bad") for text in _silent_row(start, _silence(gpu), width)]
             continue
         cells = [column.cell(gpu).rjust(space) for column, space in zip(columns, rooms, strict=True)]
         found.append(Line(GAP.join([start, *cells]).rstrip()))
     return found, columns
+
+
+def _silent_row(start: str, said: str, width: int) -> list[str]:
+    """Beside the name where there is room, else under it."""
+    if width - len(start) - len(GAP) >= _ROOM_BESIDE:
+        return wrapped(said, width, start + GAP)
+    return [start.rstrip(), *wrapped(said, width, " " * 5)]
 
 
 def _silence(gpu: GpuFacts) -> str:
@@ -219,6 +229,11 @@ def _looked_at(gpu: GpuFacts, shown: Sequence[_Column]) -> Iterable[object]:
     yield gpu.processes
     if isinstance(gpu.processes, tuple):
         yield from (process.memory for process in gpu.processes)
+
+
+def _left_out(shown: Sequence[_Column], width: int) -> list[Line]:
+    hidden = ", ".join(column.head for column in _COLUMNS if column not in shown)
+    return [Line(text, "faint") for text in wrapped(f"No room here for {hidden}.", width)] if hidden else []
 
 
 def _foot(frame: Frame, width: int) -> list[Line]:
