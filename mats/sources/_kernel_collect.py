@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -26,12 +25,25 @@ from mats.sources._events import (
 from mats.sources._log_prefix import PrefixReader, Writer
 from mats.sources._xid_details import row_remap
 
-KEPT_LINES = 40_000
+KEPT_LINES = 25_000
 """So many of the newest lines that may be events are read; older ones are only counted. A log can be made of them."""
 _KEPT_WIDTH = 2_000
 _FOLLOW_LINES = 20
 """How many lines may lie between the lines of one event."""
 
+_WORDS = (
+    "NVRM",
+    "SXid",
+    "PCIe",
+    "BAR ",
+    "AER",
+    "Linux version",
+    "callbacks suppressed",
+    "error status/mask",
+)
+"""One of them stands in every line that may be of an event, but for those that name an error of a port again."""
+_MANY = 20
+"""With one line of so many kept, all are looked at in turn."""
 _HEAD_LINES = 5
 """A log that is whole has the kernel's own name within its first lines."""
 
@@ -97,32 +109,55 @@ class Collector:
     def __post_init__(self) -> None:
         self._prefixes = PrefixReader(self.now)
 
-    def feed(self, batch: Sequence[str]) -> None:
-        """The next lines, without their ends. Ordinary lines cost a few substring searches and nothing else."""
-        number = self.lines
-        kept, port = self._kept, self._port
-        for number, line in enumerate(batch, self.lines + 1):
-            if (
-                "NVRM" in line
-                or "SXid" in line
-                or "PCIe" in line
-                or "BAR " in line
-                or "AER" in line
-                or "Linux version" in line
-                or "callbacks suppressed" in line
-                or "error status/mask" in line
-                or (port and port in line)
-            ):
-                kept.append((number, line[:_KEPT_WIDTH]))
-                self._candidates += 1
+    def feed(self, text: str) -> None:
+        """The next lines, the last without its end. Pieces without any of the words cost a search and nothing else."""
+        if self._first is None and self.lines < _FOLLOW_LINES:
+            for line in text.split("\n", _FOLLOW_LINES)[: _FOLLOW_LINES - self.lines]:
+                self._start(line)
+        if "PCIe Bus Error" in text or (self._port and self._port in text):
+            self._one_by_one(text)
+        else:
+            self._by_words(text)
+        self.lines += text.count("\n") + 1
+        stripped = text.rstrip()
+        if stripped:
+            self._last_line = stripped[stripped.rfind("\n") + 1 :]
+
+    def _by_words(self, text: str) -> None:
+        """Keeps the lines that hold one of the words: a search for each, which is fast where they are few."""
+        starts: set[int] = set()
+        many = text.count("\n") // _MANY
+        for word in _WORDS:
+            place = text.find(word)
+            while place >= 0:
+                if len(starts) > many:
+                    self._one_by_one(text)
+                    return
+                starts.add(text.rfind("\n", 0, place) + 1)
+                end = text.find("\n", place)
+                place = text.find(word, end) if end >= 0 else -1
+        number, before = self.lines + 1, 0
+        for start in sorted(starts):
+            number += text.count("\n", before, start)
+            before = start
+            end = text.find("\n", start)
+            self._kept.append((number, text[start : end if end >= 0 else None][:_KEPT_WIDTH]))
+        self._candidates += len(starts)
+
+    def _one_by_one(self, text: str) -> None:
+        """As above, and what follows a line of a PCIe error: it names the port and none of the words."""
+        keep, port, before = self._kept.append, self._port, self._candidates
+        for number, line in enumerate(text.split("\n"), self.lines + 1):
+            if "NVRM" in line or (port and port in line) or any(word in line for word in _WORDS):
+                keep((number, line[:_KEPT_WIDTH]))
+                before += 1
                 if "PCIe Bus Error" in line:
                     port = _port(line)
-            if self._first is None and number <= _FOLLOW_LINES:
-                self._start(line)
-        self.lines, self._port = number, port
-        self._last_line = next((line for line in reversed(batch) if line.strip()), self._last_line)
+        self._port, self._candidates = port, before
 
     def _start(self, line: str) -> None:
+        if self._first is not None:
+            return
         read = PrefixReader(self.now).read(line)
         if read.known:
             self.known_lines += 1

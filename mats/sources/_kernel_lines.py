@@ -87,9 +87,9 @@ def xid(message: str, line: int, stamp: Stamp) -> XidEvent | None:
         text,
         pid,
         process,
-        _number_in(_CAUSE, text, NO_CAUSE),
-        _number_in(_GI, where, NO_INSTANCE),
-        _number_in(_CI, where, NO_INSTANCE),
+        _number_in(_CAUSE, text, NO_CAUSE) if "caused by" in text else NO_CAUSE,
+        _number_in(_GI, where, NO_INSTANCE) if "GPU" in where else NO_INSTANCE,
+        _number_in(_CI, where, NO_INSTANCE) if "GPU" in where else NO_INSTANCE,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mats.facts import IncidentFacts, IncidentGrade, LogFacts
@@ -45,18 +45,19 @@ def log_facts(logs: Sequence[NamedLog]) -> LogFacts:
     A ring buffer, a journal and a syslog of one machine hold the same lines in different forms; an incident of one is
     taken for that of another when card, events and texts agree and their times do not contradict.
     """
-    kept: list[tuple[Incident, KernelLog]] = []
+    kept: list[tuple[Incident, Mapping[int, str]]] = []
     for number, named in enumerate(logs):
         others = list(kept) if number else []
+        raw = dict(named.log.raw)
         for incident in group(named.log):
             twin = next((each for each in others if _same(each[0], incident)), None)
             if twin is None:
-                kept.append((incident, named.log))
+                kept.append((incident, raw))
             else:
                 others.remove(twin)
     many = len(logs) > 1
     return LogFacts(
-        incidents=tuple(_facts(incident, log) for incident, log in kept),
+        incidents=tuple(_facts(incident, raw) for incident, raw in kept),
         origin=", ".join(dict.fromkeys(named.origin for named in logs)),
         covers="; ".join(f"{named.origin}: {_covers(named.log)}" if many else _covers(named.log) for named in logs),
         from_start=any(named.log.from_start for named in logs),
@@ -81,7 +82,7 @@ def _texts(incident: Incident) -> tuple[str, ...]:
     return tuple(dict.fromkeys(" ".join(event.text.split()) for event in incident.events))
 
 
-def _facts(incident: Incident, log: KernelLog) -> IncidentFacts:
+def _facts(incident: Incident, raw: Mapping[int, str]) -> IncidentFacts:
     said = words(incident)
     victims = [f"process {pid}{f' ({name})' if name else ''} is named in it" for pid, name in incident.victims]
     return IncidentFacts(
@@ -98,13 +99,12 @@ def _facts(incident: Incident, log: KernelLog) -> IncidentFacts:
         count_known=incident.count_known,
         related=incident.related,
         conflicts=incident.conflicts,
-        lines=_lines(incident, log),
+        lines=_lines(incident, raw),
     )
 
 
-def _lines(incident: Incident, log: KernelLog) -> tuple[str, ...]:
+def _lines(incident: Incident, raw: Mapping[int, str]) -> tuple[str, ...]:
     """The lines of the log, the decisive one first."""
-    raw = dict(log.raw)
     numbers = dict.fromkeys((incident.serious.line, *(event.line for event in incident.events)))
     lines = [raw[number][:_WIDTH] for number in numbers if number in raw]
     return tuple(dict.fromkeys(lines))[:LINES_AT_MOST]

@@ -61,6 +61,10 @@ class EccPlace(enum.StrEnum):
     SRAM = "SRAM"
 
 
+_NO_PLACE = not_shown("place of the ECC error")
+_NO_OUTCOME = not_shown("outcome of a row replacement")
+
+
 def ecc_place(number: int, text: str) -> EccPlace | Absent:
     """Where the bad cell of a 48, 171 or 172 is: the framebuffer is DRAM, any other unit that is named is SRAM.
 
@@ -68,9 +72,11 @@ def ecc_place(number: int, text: str) -> EccPlace | Absent:
     """
     if number in (171, 172):
         return EccPlace.DRAM if number == 171 else EccPlace.SRAM
+    if number != 48:
+        return _NO_PLACE
     found = re.search(r"detected on GPU in (?:the )?(\w+)|\b(framebuffer|subpartition|DRAM)\b", text, re.IGNORECASE)
-    if number != 48 or found is None:
-        return not_shown("place of the ECC error")
+    if found is None:
+        return _NO_PLACE
     dram = re.search(r"framebuffer|partition|dram|\bfb", text, re.IGNORECASE)
     return EccPlace.DRAM if dram else EccPlace.SRAM
 
@@ -97,15 +103,20 @@ _ROW_REMAPS: tuple[tuple[str, RowRemap], ...] = (
 """Texts of the kernel module's row remapper, and of page retirement before it."""
 
 
+_OF_ROWS = re.compile("remap|retire|recording failure", re.IGNORECASE)
+
+
 def row_remap(text: str) -> RowRemap | Absent:
     """The fate of a row replacement, from the row remapper's words."""
+    if not _OF_ROWS.search(text):  # most lines: there may be very many
+        return _NO_OUTCOME
     words = text.casefold()
     for needle, outcome in _ROW_REMAPS:
         if needle in words:
             return outcome
     if "row remapper error" in words or "recording failure" in words:
         return RowRemap.FAILED
-    return not_shown("outcome of a row replacement")
+    return _NO_OUTCOME
 
 
 _NVLINK5 = re.compile(
@@ -147,10 +158,13 @@ class Nvlink5Event:
     why: str
 
 
+_NOT_NVLINK5 = Absent(AbsenceKind.NOT_SUPPORTED, "NVLink event: the Xid is none of NVLink generation 5")
+
+
 def nvlink5(number: int, text: str) -> Nvlink5Event | Absent:
     """The event of an Xid 144 to 150, as far as its text can be decoded; absent for other numbers."""
     if number not in _RULES:
-        return Absent(AbsenceKind.NOT_SUPPORTED, f"NVLink event: Xid {number} is none of NVLink generation 5")
+        return _NOT_NVLINK5
     found = _NVLINK5.search(text)
     unit: str | Absent = found["unit"].upper() if found else not_shown("unit")
     fatal: bool | Absent = found["grade"].casefold() == "fatal" if found else not_shown("Fatal or Nonfatal")

@@ -30,7 +30,7 @@ def recognises(text: str) -> bool:
     if any(needle in text for needle in _SURE):
         return True
     collector = Collector()
-    collector.feed(text.split("\n", 200)[:200])
+    collector.feed("\n".join(text.split("\n", 200)[:200]))
     collector.result()
     return collector.known_lines > 0
 
@@ -41,25 +41,25 @@ def parse_kernel_log(text: str, *, now: datetime | None = None, uptime: float | 
     ``now`` and ``uptime`` (seconds of the kernel's clock) tell when it was taken: they give the age of events, ``now``
     also the year of a syslog date. Raises LogError where no line is one of a kernel log.
     """
-    return _collected(iter([text.removesuffix("\n").split("\n")]), now, uptime)
+    return _collected(iter([text.removesuffix("\n")]), now, uptime)
 
 
 def read_kernel_log(source: Path | bytes, *, now: datetime | None = None, uptime: float | None = None) -> KernelLog:
     """As :func:`parse_kernel_log`, from a file or bytes, of any size, in pieces. Raises LogError and OSError."""
     if isinstance(source, bytes):
-        return _collected(_batches(io.BytesIO(source)), now, uptime)
+        return _collected(_pieces(io.BytesIO(source)), now, uptime)
     with open(source, "rb") as file:
-        return _collected(_batches(file), now, uptime)
+        return _collected(_pieces(file), now, uptime)
 
 
-def _collected(batches: Iterator[list[str]], now: datetime | None, uptime: float | None) -> KernelLog:
+def _collected(pieces: Iterator[str], now: datetime | None, uptime: float | None) -> KernelLog:
     collector = Collector(now, uptime)
     empty = True
-    for batch in batches:
-        if any("\x00" in line for line in batch):
+    for piece in pieces:
+        if "\x00" in piece:
             raise LogError("not a kernel log: it holds bytes that are no text")
-        empty = empty and not any(batch)
-        collector.feed([line.rstrip("\r") for line in batch] if any("\r" in line for line in batch) else batch)
+        empty = empty and not piece.strip("\n")
+        collector.feed(piece.replace("\r\n", "\n").rstrip("\r") if "\r" in piece else piece)
     if empty:
         raise LogError("not a kernel log: it is empty")
     log = collector.result()
@@ -68,18 +68,18 @@ def _collected(batches: Iterator[list[str]], now: datetime | None, uptime: float
     return log
 
 
-def _batches(file: IO[bytes]) -> Iterator[list[str]]:
-    """Lines in pieces of about a megabyte; a line longer than 64 KiB is cut into several."""
+def _pieces(file: IO[bytes]) -> Iterator[str]:
+    """Whole lines in pieces of about a megabyte; a line longer than 64 KiB is cut into several."""
     rest = b""
     while chunk := file.read(_CHUNK):
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
         if newline:
-            yield whole.decode("utf-8", "replace").split("\n")
+            yield whole.decode("utf-8", "replace")
         while len(rest) > _LONGEST_LINE:
-            yield [rest[:_LONGEST_LINE].decode("utf-8", "replace")]
+            yield rest[:_LONGEST_LINE].decode("utf-8", "replace")
             rest = rest[_LONGEST_LINE:]
     if rest:
-        yield [rest.decode("utf-8", "replace")]
+        yield rest.decode("utf-8", "replace")
 
 
 def coverage(log: KernelLog) -> str:

