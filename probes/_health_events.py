@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from mats.facts import (
     ClaimFacts,
@@ -22,7 +23,9 @@ from ._health_limits import WINDOW
 _SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
 _SUSPECT = (IncidentGrade.CHECK,)
 _CLASSES = ("serious", "suspect", "unclear", "minor", "old")
-_SHORT, _VIEWS = 40, 6
+_TOGETHER = ("minor", "old")
+"""Classes whose incidents of one GPU are told in one finding."""
+_SHORT, _VIEWS, _LATEST = 40, 6, 6
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
 
@@ -41,25 +44,48 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
         for name in _CLASSES:
             yield from check(f"log.{name}", log)
         return
-    aside = [not_chosen(machine, each.pci, cards) for each in log.incidents]
-    classes = ["minor" if other else _class(each, window) for each, other in zip(log.incidents, aside, strict=True)]
-    for place, (incident, name) in enumerate(zip(log.incidents, classes, strict=True)):
+    told: dict[tuple[str, Labels], list[_Told]] = {}
+    for place, incident in enumerate(log.incidents):
         card = card_of(incident, cards)
-        where = f"{card.title}: " if card else ""
-        yield from check(
-            f"log.{name}",
-            Quantity(1, Unit.COUNT),
-            f"{where}{title(incident, card)}, {_when(incident)}",
-            evidence=[
-                *(["it is of a GPU that was not asked about"] if aside[place] else []),
-                *_evidence(incident, card),
-            ],
-            advice=incident.advice,
-            labels=(*_labels(incident, card), ("incident", str(place + 1))),
-        )
+        other = not_chosen(machine, incident.pci, cards)
+        name = "minor" if other else _class(incident, window)
+        apart = () if name in _TOGETHER else (("incident", str(place + 1)),)
+        told.setdefault((name, (*_labels(incident, card), *apart)), []).append(_Told(incident, card, other))
+    for (name, labels), group in told.items():
+        yield from _incidents(name, labels, group)
     for name in _CLASSES:
-        if name not in classes:
+        if all(name != other for other, _ in told):
             yield from check(f"log.{name}", Quantity(0, Unit.COUNT))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An incident with the GPU it is of; ``other``: of a GPU that was not asked about."""
+
+    incident: IncidentFacts
+    card: Card | None
+    other: bool
+
+    @property
+    def clause(self) -> str:
+        return f"{title(self.incident, self.card)}, {_when(self.incident)}"
+
+
+def _incidents(name: str, labels: Labels, group: list[_Told]) -> Iterator[Seen]:
+    """One finding: of a grave incident alone, of those that only inform together."""
+    last = group[-1]
+    where = f"{last.card.title}: " if last.card else ""
+    says = last.clause if len(group) == 1 else f"{plural(len(group), 'incident')}, the last: {last.clause}"
+    evidence = ["it is of a GPU that was not asked about"] if last.other else []
+    evidence += [f"{each.clause}: {listed(each.incident.explains[:1])}" for each in group[-_LATEST:-1]]
+    yield from check(
+        f"log.{name}",
+        Quantity(len(group), Unit.COUNT),
+        f"{where}{says}",
+        evidence=[*evidence, *_evidence(last.incident, last.card)],
+        advice=" ".join(dict.fromkeys(each.incident.advice for each in group[-_LATEST:])),
+        labels=labels,
+    )
 
 
 def title(incident: IncidentFacts, card: Card | None) -> str:
