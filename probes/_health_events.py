@@ -54,8 +54,12 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
     for (name, labels), group in told.items():
         yield from _incidents(name, labels, group)
     for name in _CLASSES:
-        if all(name != other for other, _ in told):
+        hit = [set(labels) for other, labels in told if other == name]
+        if not hit:
             yield from check(f"log.{name}", Quantity(0, Unit.COUNT))
+        for card in cards if hit else ():
+            if not any(set(card.labels) <= labels for labels in hit):
+                yield from card.check(f"log.{name}", Quantity(0, Unit.COUNT))
 
 
 @dataclass(frozen=True, slots=True)
