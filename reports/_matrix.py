@@ -57,16 +57,23 @@ class Matrix:
 
 
 def matrices(result: Result, kind: str) -> tuple[Matrix, Matrix]:
-    """The checks that tell something, the gravest first; and those in order wherever they apply and could be seen."""
+    """The checks that found something or tell parts apart, the gravest first; and those that came out alike.
+
+    A part of which most was not seen tells nothing here.
+    """
     checks = sorted(checks_of(result, kind), key=lambda check: list(Standing).index(check.standing))
     hidden = hidden_parts(checks)
-    quiet = [check for check in checks if all(_is_quiet(outcome, hidden) for outcome in check.outcomes)]
+    quiet = [check for check in checks if _is_quiet(check, hidden)]
     return _matrix(result, [check for check in checks if check not in quiet]), _matrix(result, quiet)
 
 
-def _is_quiet(outcome: Outcome, hidden: Sequence[str]) -> bool:
-    unseen = outcome.standing is Standing.NOT_SEEN and outcome.part in hidden
-    return unseen or outcome.standing in (Standing.IN_ORDER, Standing.NOT_SUPPORTED)
+def _is_quiet(check: Check, hidden: Sequence[str]) -> bool:
+    seen = {
+        outcome.standing
+        for outcome in check.outcomes
+        if not (outcome.part in hidden and outcome.standing is Standing.NOT_SEEN)
+    }
+    return seen <= {Standing.IN_ORDER, Standing.NOT_SUPPORTED} or seen == {Standing.NOT_SEEN}
 
 
 def _matrix(result: Result, checks: Sequence[Check]) -> Matrix:

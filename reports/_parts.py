@@ -196,16 +196,24 @@ def _outcomes(
     named: list[Measurement],
     found: dict[str, list[Finding]],
 ) -> tuple[Outcome, ...]:
-    """One outcome for the whole target, or one for each part where any reading of the limit names a part."""
+    """One outcome for the whole target, or one for each part where any reading of the limit names a part.
+
+    Readings that are all told apart by a further label count what there is (incidents, results of another tool): a part
+    of which there is none has no outcome. Otherwise a part without a reading was not seen.
+    """
     by_part: dict[str, list[Measurement]] = {}
     for measurement in named:
         by_part.setdefault(part_of(measurement, label), []).append(measurement)
     broken: dict[str, list[Finding]] = {}
     for finding in found.get(limit.code, []):
         broken.setdefault(part_of(finding.measurement, label), []).append(finding)
-    several = any(by_part) or any(broken)
+    told = {**by_part, **broken}
+    counted = bool(named) and all(any(key != label for key, _ in item.labels) for item in named)
     concerned = dict.fromkeys(
-        [*(("",) if "" in by_part or "" in broken or not several else ()), *(parts if several else ())]
+        [
+            *(("",) if "" in told or not any(told) else ()),
+            *(part for part in parts if any(told) and (part in told or not counted)),
+        ]
     )
     return tuple(_outcome(result, part, by_part.get(part, []), broken.get(part, [])) for part in concerned)
 

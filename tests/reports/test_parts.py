@@ -151,6 +151,19 @@ def test_a_gpu_that_a_check_has_no_reading_of_is_not_seen_on_it() -> None:
     assert [outcome.part for outcome in check.outcomes if outcome.standing is Standing.NOT_SEEN] == ["4"]
 
 
+def test_a_gpu_without_an_incident_has_no_outcome_on_it_where_incidents_are_counted() -> None:
+    result = only(healthy_machine())
+    kept = tuple(item for item in result.observation.measurements if item.name != "health.remap.pending")
+    incident = Measurement("health.remap.pending", count(0), (("gpu", "4"), ("incident", "1")))
+    counted = dataclasses.replace(
+        result, observation=dataclasses.replace(result.observation, measurements=(*kept, incident))
+    )
+
+    (check,) = (check for check in checks_of(counted, "cuda") if check.limit.measurement == "health.remap.pending")
+
+    assert [(outcome.part, outcome.standing) for outcome in check.outcomes] == [("4", Standing.IN_ORDER)]
+
+
 def test_the_verdict_on_each_gpu_follows_from_its_own_checks() -> None:
     verdicts = verdicts_by_part(only(broken_machine()), "cuda")
 
