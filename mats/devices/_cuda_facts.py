@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,10 @@ from mats.sources import nvml as source
 Nvml = Any
 """The nvml module, or absent with the reason."""
 KILOHERTZ = 1e3
+VIRTUAL_GPU = 2
+"""NVML_GPU_VIRTUALIZATION_MODE_VGPU."""
+OWN_DRIVER_MODELS = (1, 2)
+"""TCC and MCDM of Windows, under which a GPU's memory stays where it is."""
 COUNTERS = (
     "ecc.corrected",
     "ecc.uncorrected",
@@ -81,18 +87,36 @@ def _uuid(gpu: source.Gpu | Absent, digits: str) -> str:
 
 def _identity(cuda: Cuda, nvml: Nvml, index: int, properties: dict[str, Any], uuid: str) -> tuple[tuple[str, str], ...]:
     driver = nvml if isinstance(nvml, Absent) else source.read_driver(nvml)
+    gpu = find_gpu(nvml, read_uuid(index))
     pairs = {
         "uuid": uuid,
         "pci": f"{properties['pciDomainID']:04x}:{properties['pciBusID']:02x}:{properties['pciDeviceID']:02x}.0",
         "index": str(index),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": str(properties["multiProcessorCount"]),
+        "placement": placement(properties, gpu, uuid, platform.release(), sys.platform),
         "driver": "" if isinstance(driver, Absent) else driver,
         "driver_cuda": version(cuda.runtime.driverGetVersion()),
         "runtime_cuda": version(cuda.runtime.runtimeGetVersion()),
         "cupy": str(cuda.cupy.__version__),
     }
     return tuple((key, value) for key, value in pairs.items() if value)
+
+
+def placement(properties: dict[str, Any], gpu: source.Gpu | Absent, uuid: str, release: str, system: str) -> str:
+    """Why the memory is not this GPU's alone or may be moved, in a word; empty for a GPU that has its own."""
+    if uuid.startswith("MIG-"):
+        return "MIG"
+    if properties.get("integrated"):
+        return "integrated"
+    if "microsoft" in release.lower():
+        return "WSL"
+    mode = gpu if isinstance(gpu, Absent) else gpu.ask("virtualisation", "VirtualizationMode")
+    if mode == VIRTUAL_GPU:
+        return "vGPU"
+    model = gpu if isinstance(gpu, Absent) else gpu.ask("driver model", "DriverModel")
+    own = isinstance(model, list | tuple) and model[0] in OWN_DRIVER_MODELS
+    return "WDDM" if system == "win32" and not own else ""
 
 
 def memory_total(properties: dict[str, Any], gpu: source.Gpu | Absent) -> Reading:

@@ -148,7 +148,12 @@ class SimDevice:
             cache_size=Quantity(CACHE, Unit.BYTE),
             peak_bandwidth=Quantity(plan.peak, Unit.BYTE_PER_SECOND),
             peak_formula="the plan's own figure",
-            identity=(("plan", plan.name), ("geometry", plan.geometry.name), ("summary", plan.summary)),
+            identity=(
+                ("plan", plan.name),
+                ("geometry", plan.geometry.name),
+                ("summary", plan.summary),
+                ("multiprocessors", str(BLOCKS)),
+            ),
             simulated=True,
             origin_kind="sim",
         )

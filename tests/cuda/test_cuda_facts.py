@@ -185,3 +185,20 @@ def test_no_gpu_names_what_hides_them(visible: str | None, says: str) -> None:
 @pytest.mark.parametrize(("number", "text"), [(12040, "12.4"), (13000, "13.0"), (0, "0.0")])
 def test_versions_are_written_as_people_do(number: int, text: str) -> None:
     assert version(number) == text
+
+
+@pytest.mark.parametrize(
+    ("uuid", "integrated", "release", "system", "expected"),
+    [
+        ("GPU-1", 0, "6.8.0-generic", "linux", ""),
+        ("MIG-1", 0, "6.8.0-generic", "linux", "MIG"),
+        ("GPU-1", 1, "6.8.0-tegra", "linux", "integrated"),
+        ("GPU-1", 0, "5.15.167.4-microsoft-standard-WSL2", "linux", "WSL"),
+        ("GPU-1", 0, "10", "win32", "WDDM"),
+    ],
+)
+def test_memory_that_is_shared_or_may_be_moved_is_known(
+    uuid: str, integrated: int, release: str, system: str, expected: str
+) -> None:
+    unknown = Absent(AbsenceKind.NOT_FOUND, "no NVML")
+    assert facts.placement({"integrated": integrated}, unknown, uuid, release, system) == expected
