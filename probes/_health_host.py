@@ -15,6 +15,14 @@ _SHORTEST = 1.0
 _RESET_FIRST = (
     "Save nvidia-bug-report, end what uses the GPU and reset it (nvidia-smi --gpu-reset); restart if that fails."
 )
+_REASONS = (
+    ("not loaded", "Load the driver (modprobe nvidia) or install it; dmesg tells why it did not start."),
+    ("Unknown Error", "A container that lost its GPUs is started again: they are in order. Elsewhere see dmesg."),
+    ("nvidia-ml-py", "Remove the packages pynvml and nvidia-ml-py3 and install nvidia-ml-py."),
+    ("permission", "Run it as a user who may open /dev/nvidia*."),
+    ("device handle", "Other GPUs may be fine: nvidia-smi lists none when it cannot open one; see dmesg for this one."),
+)
+"""By a word of what NVML said, what to do."""
 _PASSED_ON = ("vfio-pci", "pci-stub")
 
 
@@ -94,7 +102,8 @@ def driver(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
     )
     broken = bool(said) and mismatch is not ONE
     failed: Reading = ONE if broken else failure if isinstance(failure, Absent) and not cards else NONE
-    yield from check("driver.failure", failed, f"the driver could not be asked: {said}")
+    advice = next((text for word, text in _REASONS if word in said), "")
+    yield from check("driver.failure", failed, f"the driver could not be asked: {said}", advice=advice)
 
 
 def _same_version(first: str, second: str) -> bool:
@@ -109,12 +118,13 @@ def calls(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
     asked = not isinstance(machine.gpus, Absent) or bool(machine.slow_calls)
     if not asked:
         missing = Absent(AbsenceKind.NOT_TESTED, "answers of the driver: no live driver was asked")
-        yield from check("driver.slow_call", missing)
-        yield from check("driver.hanging", missing)
+        for name in ("driver.slow_call", "driver.hanging", "driver.unanswered"):
+            yield from check(name, missing)
         return
     slow = [call for call in machine.slow_calls if call.answered]
     hung = [call for call in machine.slow_calls if not call.answered and call.seconds >= _SHORTEST]
-    for name, found in (("driver.slow_call", slow), ("driver.hanging", hung)):
+    short = [call for call in machine.slow_calls if not call.answered and call not in hung]
+    for name, found in (("driver.slow_call", slow), ("driver.hanging", hung), ("driver.unanswered", short)):
         groups = dict.fromkeys(call.gpu for call in found)
         for gpu in groups:
             yield from _calls_of(name, gpu, [call for call in found if call.gpu == gpu], cards)

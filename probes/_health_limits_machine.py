@@ -206,7 +206,7 @@ HOST = (
         UNKNOWN,
         NVML,
         "Without an answer of the driver nothing is known of the GPUs.",
-        "See the reason; start a container anew that lost its GPUs (NVML: Unknown Error); they are in order.",
+        "See the reason, and dmesg for why the driver did not start.",
     ),
     most(
         "HLT-082",
@@ -227,6 +227,15 @@ HOST = (
         peers("DCGM issue 313, gpustack/runtime request 26: a wedged GSP passed as healthy"),
         "A question was given up after its time limit: programs will hang there, too.",
         "Save nvidia-bug-report (it may hang as well); reset the GPU, restart the machine if that fails.",
+    ),
+    none(
+        "HLT-079",
+        "driver.unanswered",
+        "a question to the driver was given up after less than a second",
+        UNKNOWN,
+        HONESTY,
+        "It may hang, or the time given was short for a busy machine: what it would have told is not known.",
+        "Give more time with --timeout; if it still does not answer, the driver hangs.",
     ),
     none(
         "HLT-084",

@@ -316,6 +316,7 @@ ROWS = (
     Row("HLT-081", UNKNOWN, {"nvml_failure": "NVML: Unknown Error"}, ()),
     Row("HLT-082", WARN, {"slow_calls": (CallFacts("nvmlDeviceGetTotalEccErrors", "0", 1.4, True),)}, ()),
     Row("HLT-083", FAIL, {"slow_calls": (CallFacts("nvmlDeviceGetTemperature", "0", 5.0, False),)}, ()),
+    Row("HLT-079", UNKNOWN, {"slow_calls": (CallFacts("nvmlDeviceGetTemperature", "0", 0.5, False),)}, ()),
     Row("HLT-084", WARN, {"gpu.gsp": "570.86.10"}, ("gpu.gsp",)),
     Row("HLT-085", WARN, {"host.modules": ("nvidia", "nouveau")}, ("host.modules",)),
     Row("HLT-086", FAIL, {"devices": (*(device(index) for index in range(3)),)}, ("devices",)),
