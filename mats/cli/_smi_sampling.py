@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, Full, Queue
 from typing import Protocol
 
 from mats.facts import MachineFacts
@@ -20,6 +20,8 @@ REMEMBERED = 1000
 """Samples whose duration is kept for the median."""
 WINDOW = 10.0
 """Seconds over which the cost of mats itself is told."""
+_PATIENCE = 0.1
+"""Seconds between two looks at whether samples are still wanted."""
 _TICKS = 100
 """Of the kernel's clock a second, in which ``/proc`` counts a process's time (USER_HZ on Linux)."""
 
@@ -74,8 +76,8 @@ class Stream:
         self._sampler, self._clock, self._pace = sampler, clock, Pace(interval, clock)
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
-        self._wanted: SimpleQueue[bool] = SimpleQueue()
-        self._ready: SimpleQueue[Sample | Exception] = SimpleQueue()
+        # One at most: who shows them may be slower than who takes them, and must never show the past.
+        self._ready: Queue[Sample | Exception] = Queue(maxsize=1)
         self._number = 0
         self._begun: float | None = None
         self._thread = threading.Thread(target=self._work, name="mats samples", daemon=True)
@@ -116,11 +118,19 @@ class Stream:
             if delay and self._wait(delay):
                 return
             try:
-                self._ready.put(self._take(missed))
+                self._hand_over(self._take(missed))
             except Exception as error:  # the caller raises it, in its own thread
-                if not self._stopped.is_set():
-                    self._ready.put(error)
+                self._hand_over(error)
                 return
+
+    def _hand_over(self, got: Sample | Exception) -> None:
+        """Waits until the one before has been taken, or until nobody takes any more."""
+        while not self._stopped.is_set():
+            try:
+                self._ready.put(got, timeout=_PATIENCE)
+            except Full:
+                continue
+            return
 
     def _take(self, missed: int) -> Sample:
         taken, begun = self._clock.now(), self._clock.monotonic()

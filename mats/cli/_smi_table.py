@@ -15,6 +15,7 @@ GAP = "  "
 UNKNOWN = "?"
 NARROWEST = 40
 _SHORTEST_NAME = 10
+_LONGEST_INDEX = 12
 _ROOM_BESIDE = 25
 """Columns that a sentence needs at least."""
 _QUIET = ("idle",)
@@ -272,7 +273,8 @@ def _block(found: list[Line]) -> list[Line]:
 def _index(gpu: GpuFacts) -> str:
     if isinstance(gpu.index, Quantity):
         return str(int(gpu.index.value))
-    return next((text for text in (gpu.uuid, gpu.pci) if isinstance(text, str)), UNKNOWN)
+    named = next((text for text in (gpu.uuid, gpu.pci) if isinstance(text, str)), UNKNOWN)
+    return _cut(named, _LONGEST_INDEX)
 
 
 def _name(gpu: GpuFacts, names: dict[int, str]) -> str:

@@ -164,7 +164,8 @@ def _follow(watch: _Watch, stop: Stop) -> None:
                 return
         elif watch.last is not None and watch.stream.waiting > _NOTICED:
             watch.view.refresh(_frame(watch, watch.last, cost))
-        if watch.wish.duration is not None and clock.monotonic() - begun >= watch.wish.duration:
+        over = watch.wish.duration is not None and clock.monotonic() - begun >= watch.wish.duration
+        if over and watch.last is not None:  # one sample at least, however long the driver takes to start
             return
 
 
@@ -209,7 +210,7 @@ def _conclude(watch: _Watch, stop: Stop) -> ExitCode:
     """What is said at the end, and the exit code: all GPUs must have answered last."""
     world, sample = watch.world, watch.last
     if sample is None:
-        world.tell(f"mats: no sample was taken{f': {stop.reason}' if stop.reason else ' in this time'}")
+        world.tell(f"mats: no sample was taken: {stop.reason}")
         return ExitCode.UNKNOWN
     if watch.file is not None:
         ended = f", {stop.reason}" if stop.reason else ""
