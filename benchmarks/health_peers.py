@@ -72,7 +72,7 @@ def tools(profile: str, clients: str) -> list[Tool]:
     """The tools, each with the environment in which it finds the stand-in."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     others = {**own, **{k: v for k, v in build.environment(profile).items() if k not in os.environ or k[:2] == "LD"}}
-    mats = [sys.executable, "-m", "mats", "health", "--target", f"sim:{profile}", "--quiet"]
+    mats = [sys.executable, "-m", "mats", "health", "--target", f"sim:{profile}"]
     return [
         Tool("mats health", mats, own),
         Tool(PEER, [clients, "-m", "nvitop", "-1"], others),

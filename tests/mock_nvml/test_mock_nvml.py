@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -160,17 +161,18 @@ def test_a_symbol_that_an_old_driver_lacks_is_not_in_the_library() -> None:
 )
 @pytest.mark.parametrize("client", ["nvitop -1", "gpustat --no-color"])
 def test_other_clients_of_nvml_see_the_same_machine(profile: str, client: str) -> None:
-    python = os.environ.get("MATS_NVML_CLIENTS")
-    if not python:
-        pytest.skip("NOT TESTED: MATS_NVML_CLIENTS names a Python that has nvitop and gpustat")
+    name = client.split()[0]
+    python = os.environ.get("MATS_NVML_CLIENTS") or (sys.executable if importlib.util.find_spec(name) else None)
+    if python is None:
+        pytest.skip(f"NOT TESTED: {name} is not installed, nor does MATS_NVML_CLIENTS name a Python that has it")
     command = [python, "-m", *client.split()]
 
     seen = subprocess.run(command, env=environment(profile), capture_output=True, timeout=60, check=True)
 
     text = seen.stdout.decode()
     found = find_profile(profile)
-    name, temperature = _told(found, "name"), found.value(0, "temperature.0")
-    assert name.removeprefix("NVIDIA ").rpartition(" ")[2][-8:] in text
+    gpu, temperature = _told(found, "name"), found.value(0, "temperature.0")
+    assert gpu.removeprefix("NVIDIA ").rpartition(" ")[2][-8:] in text
     assert temperature is None or f"{temperature}°C" in text or f"{temperature}C" in text
     assert found.entries["system", "driver"] in text
 
