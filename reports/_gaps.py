@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from mats.model import AbsenceKind, Absent, Result, TargetInfo, Verdict
 from ._format import measurement_name, printable
 from ._grid import absent_cells
 from ._part_tables import cell_part, column_of_parts
-from ._parts import part_label, part_of, part_text
+from ._parts import part_label, part_of, part_text, split_reason
 from ._view import TargetView
 
 _TOPICS = 8
@@ -19,9 +18,6 @@ _TOPICS = 8
 
 _LINES = 24
 """Readings of a single device that are each given a line; more of them are folded by their reasons."""
-
-_SUBJECT = re.compile(r"([^:;(]{1,60}): (.+)", re.DOTALL)
-"""Reasons are written ``subject: why``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +143,8 @@ def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
 
 def _split(item: _Missing) -> tuple[str, str]:
     """Subject and why of a reason; without a subject the reading's name stands for it."""
-    found = _SUBJECT.fullmatch(item.reason)
-    return (found[1], found[2]) if found else (item.name, item.reason)
+    subject, why = split_reason(item.reason)
+    return subject or item.name, why
 
 
 def _unasked(result: Result, kind: str) -> list[tuple[str, str]]:

@@ -39,6 +39,8 @@ from ._format import (
 PART_LABELS = ("gpu",)
 """Labels of readings that name a part of the target, and do not only tell apart readings of one thing."""
 
+_SUBJECT = re.compile(r"([^:;(]{1,60}): (.+)", re.DOTALL)
+
 GRAVEST_FIRST = (Severity.FAIL, Severity.UNKNOWN, Severity.WARN, Severity.NOTE)
 
 
@@ -295,23 +297,25 @@ def _counts_text(standings: Sequence[Standing]) -> str:
     return ", ".join(told)
 
 
-def required_unseen(result: Result, kind: str) -> tuple[tuple[str, str], ...]:
-    """Of a result of many parts, where what has to be known was not seen, and the advice of its limit.
-
-    Only a limit of severity unknown tells what to do about it; the advice of others is for what was seen.
-    """
+def required_unseen(
+    result: Result, kind: str, standings: Sequence[Standing] = (Standing.NOT_SEEN, Standing.NOT_SUPPORTED)
+) -> tuple[tuple[str, Limit, str], ...]:
+    """Of a result of many parts: where what has to be known was not seen, its limit, and why without its subject."""
     label = part_label(result.observation)
-    return tuple(
-        (
-            part_text(label, [item.part for item in check.outcomes if item.standing is Standing.NOT_SEEN]),
-            check.limit.advice,
-        )
-        for check in checks_of(result, kind)
-        if label
-        and check.limit.required
-        and check.limit.severity is Severity.UNKNOWN
-        and check.standing is Standing.NOT_SEEN
-    )
+    told: list[tuple[str, Limit, str]] = []
+    for check in checks_of(result, kind) if label else ():
+        reasons: dict[str, list[str]] = {}
+        for outcome in check.outcomes:
+            if check.limit.required and outcome.standing in standings:
+                reasons.setdefault(split_reason(outcome.why)[1], []).append(outcome.part)
+        told += [(part_text(label, parts), check.limit, why) for why, parts in reasons.items()]
+    return tuple(told)
+
+
+def split_reason(reason: str) -> tuple[str, str]:
+    """Subject and why of a reason that is written ``subject: why``; the subject may be missing."""
+    found = _SUBJECT.fullmatch(reason)
+    return (found[1], found[2]) if found else ("", reason)
 
 
 def reading_text_of(group: FindingGroup, limit: int = 8) -> str:

@@ -20,7 +20,7 @@ from mats.model import (
 )
 
 from ._format import against_text, plural, printable
-from ._parts import GRAVEST_FIRST, FindingGroup, account_text, grouped, part_label, required_unseen
+from ._parts import GRAVEST_FIRST, FindingGroup, Standing, account_text, grouped, part_label, required_unseen
 
 SIMULATED = "SIMULATED: invented hardware and faults, no evidence about real ones."
 HOST = "This is host memory (DRAM), not a GPU."
@@ -82,8 +82,11 @@ class TargetView:
             for group in self.groups
             if group.label and group.first.severity.value == self.verdict.value
         ]
-        if self.verdict is Verdict.UNKNOWN:
-            told += [unseen for result in self.results for unseen in required_unseen(result, self.kind)]
+        if self.verdict is Verdict.UNKNOWN:  # the advice of other limits is for what was seen
+            unseen = (
+                item for result in self.results for item in required_unseen(result, self.kind, (Standing.NOT_SEEN,))
+            )
+            told += [(where, limit.advice) for where, limit, _ in unseen if limit.severity is Severity.UNKNOWN]
         return printable(": ".join(filter(None, told[0]))) if told else ""
 
     @property
@@ -135,9 +138,10 @@ def _sentence(view: TargetView) -> str:
     if view.verdict in (Verdict.UNKNOWN, Verdict.ERROR):
         named = [result for result in view.results if result.verdict is view.verdict]
         words = "could not tell" if view.verdict is Verdict.UNKNOWN else "failed to work"
-        first = f"{named[0].probe} {words}: {named[0].reason.rstrip('.') or 'no reason was recorded'}"
+        reason = _doubts(named[0], view) or named[0].reason.rstrip(".") or "no reason was recorded"
         warned = [group for group in view.groups if group.label and group.first.severity is Severity.WARN]
-        return first + _and_more(len(named) - 1, "probe") + (f"; {_places(warned)}" if warned else "")
+        beside = f"; {_places(warned)}" if warned else ""
+        return f"{named[0].probe} {words}: {reason}{_and_more(len(named) - 1, 'probe')}{beside}"
     groups, probes = view.groups, plural(len(view.results), "probe")
     if view.verdict is Verdict.PASS:
         accounts = [account_text(result, view.kind) for result in view.results if part_label(result.observation)]
@@ -151,6 +155,22 @@ def _sentence(view: TargetView) -> str:
     finding = groups[0].first
     named_fault = f", diagnosed as {finding.fault}" if finding.fault else ""
     return f"{finding.title}: {against_text(finding)}{named_fault}{_and_more_findings(groups[1:])}"
+
+
+def _doubts(result: Result, view: TargetView) -> str:
+    """Why a result of many parts is unknown: what was found that hides the rest, else what had to be seen and was not."""
+    if result.verdict is not Verdict.UNKNOWN or result.observation.partial or not part_label(result.observation):
+        return ""
+    groups = [group for group in view.groups if group.first.severity is Severity.UNKNOWN]
+    if groups:
+        return _places(groups)
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for where, limit, why in required_unseen(result, view.kind):
+        said = limit.title if limit.severity is Severity.UNKNOWN else f"{limit.measurement} was not seen"
+        unseen.setdefault((where, why), []).append(said)
+    return "; ".join(
+        ": ".join(filter(None, (where, f"{', '.join(titles)} ({why})"))) for (where, why), titles in unseen.items()
+    )
 
 
 def _places(groups: Sequence[FindingGroup]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from mats.model import Absent, Run, Severity
+from mats.model import AbsenceKind, Absent, Reading, Run, Severity, Verdict
 from mats.reports import html, prometheus
 from mats.reports.console import render_console
 from mats.reports.junit import render_junit
@@ -45,6 +46,44 @@ def test_the_first_screen_says_what_is_wrong_where_and_what_to_do(
     assert screen.startswith("FAIL")
     assert where in screen and what in screen and advice in screen
     assert re.search(rf"\b{where.split()[1].split('-')[0].rstrip(',')} FAIL HLT-", screen), "the row of the GPU"
+
+
+def with_reading(run: Run, name: str, gpu: str, reading: Reading, verdict: Verdict, reason: str) -> Run:
+    (result,) = run.results
+    measurements = tuple(
+        dataclasses.replace(item, reading=reading) if item.name == name and item.labels == (("gpu", gpu),) else item
+        for item in result.observation.measurements
+    )
+    observation = dataclasses.replace(result.observation, measurements=measurements)
+    judged = dataclasses.replace(result, observation=observation, verdict=verdict, reason=reason)
+    return dataclasses.replace(run, results=(judged,))
+
+
+def test_what_had_to_be_known_and_was_not_seen_is_said_first_with_its_gpu_and_advice() -> None:
+    unseen = Absent(AbsenceKind.TIMED_OUT, "ECC errors: no answer within 2 s")
+    run = with_reading(
+        healthy_machine(), "health.known.errors", "4", unseen, Verdict.UNKNOWN, "health.known.errors: ..."
+    )
+
+    lines = console(run, 160).splitlines()
+
+    assert lines[0] == (
+        "UNKNOWN  cuda:all: health could not tell: GPU 4: whether memory errors happened is not known "
+        "(no answer within 2 s)"
+    )
+    assert lines[1].strip() == "Advice: GPU 4: See the reason."
+
+
+def test_what_the_hardware_cannot_tell_has_no_advice() -> None:
+    hidden = Absent(AbsenceKind.NOT_SUPPORTED, "ECC errors: only the host of a virtual GPU can see them")
+    run = with_reading(
+        healthy_machine(), "health.known.errors", "4", hidden, Verdict.UNKNOWN, "health.known.errors: ..."
+    )
+
+    text = console(run)
+
+    assert "only the host of a virtual" in text.splitlines()[1] + text.splitlines()[2]
+    assert "Advice" not in text
 
 
 def test_a_machine_in_order_is_told_on_one_screen() -> None:
