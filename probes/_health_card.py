@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 PREFIX = "health."
 NONE, ONE = Quantity(0, Unit.COUNT), Quantity(1, Unit.COUNT)
 _BARE = ("none", "", "n/a", "host vgpu", "host vsga", "bare metal")
-_PORTS = ("switch", "pcie")
+PORTS = ("switch", "pcie")
 """Kinds of incidents whose address may be that of a switch or a port."""
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -34,15 +34,16 @@ def check(
     labels: Labels = (),
     method: str = "",
     statistic: str = "",
+    fault: str = "",
 ) -> Iterator[Seen]:
     """The measurement ``health.NAME``, and its diagnosis where the reading breaks a bound.
 
-    ``says``: one clause for a person. Without ``advice`` that of the limit stands.
+    ``says``: one clause for a person. Without ``advice`` that of the limit stands, without ``fault`` the name.
     """
     whole = PREFIX + name
     yield Measurement(whole, reading, labels, statistic, method)
     if says and breaks(whole, reading):
-        yield Diagnosis(name.replace(".", "_"), says, whole, tuple(evidence), advice, labels)
+        yield Diagnosis(fault or name.replace(".", "_"), says, whole, tuple(evidence), advice, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def _named(machine: MachineFacts) -> tuple[GpuFacts, ...]:
     """GPUs of which only events of the log or another tool's claims tell."""
     log = machine.log
     events = () if isinstance(log, Absent) else log.incidents
-    found = [GpuFacts(pci=each.pci) for each in events if isinstance(each.pci, str) and each.kind not in _PORTS]
+    found = [GpuFacts(pci=each.pci) for each in events if isinstance(each.pci, str) and each.kind not in PORTS]
     found += [GpuFacts(index=each.gpu) for each in machine.claims if isinstance(each.gpu, Quantity)]
     found += [GpuFacts(pci=each.pci) for each in machine.claims if isinstance(each.pci, str)]
     return tuple({_label(each): each for each in found}.values())

@@ -17,7 +17,7 @@ from mats.facts import (
 )
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import Card, Labels, MachineCheck, Seen, age, check, listed, not_chosen, plural
+from ._health_card import PORTS, Card, Labels, MachineCheck, Seen, age, check, listed, not_chosen, plural
 from ._health_limits import WINDOW
 
 _SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
@@ -25,6 +25,8 @@ _SUSPECT = (IncidentGrade.CHECK,)
 _CLASSES = ("serious", "suspect", "unclear", "minor", "old")
 _TOGETHER = ("minor", "old")
 """Classes whose incidents of one GPU are told in one finding."""
+_NOT_ASKED = "it is of a GPU that was not asked about"
+_STRANGER = "no GPU that is listed has this address: the driver has lost it, or the log is of another machine"
 _SHORT, _VIEWS, _LATEST = 40, 6, 6
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
@@ -50,7 +52,8 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
         other = not_chosen(machine, incident.pci, cards)
         name = "minor" if other else _class(incident, window)
         apart = () if name in _TOGETHER else (("incident", str(place + 1)),)
-        told.setdefault((name, (*_labels(incident, card), *apart)), []).append(_Told(incident, card, other))
+        aside = _NOT_ASKED if other else _STRANGER if _is_stranger(incident, card, cards) else ""
+        told.setdefault((name, (*_labels(incident, card), *apart)), []).append(_Told(incident, card, aside))
     for (name, labels), group in told.items():
         yield from _incidents(name, labels, group)
     for name in _CLASSES:
@@ -62,13 +65,18 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
                 yield from card.check(f"log.{name}", Quantity(0, Unit.COUNT))
 
 
+def _is_stranger(incident: IncidentFacts, card: Card | None, cards: Sequence[Card]) -> bool:
+    own = any(isinstance(each.gpu.pci, str) for each in cards)
+    return card is None and own and isinstance(incident.pci, str) and incident.kind not in PORTS
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """An incident with the GPU it is of; ``other``: of a GPU that was not asked about."""
+    """An incident with the GPU it is of; ``aside``: why it is of none of those that are looked at, or empty."""
 
     incident: IncidentFacts
     card: Card | None
-    other: bool
+    aside: str
 
     @property
     def clause(self) -> str:
@@ -80,7 +88,7 @@ def _incidents(name: str, labels: Labels, group: list[_Told]) -> Iterator[Seen]:
     last = group[-1]
     where = f"{last.card.title}: " if last.card else ""
     says = last.clause if len(group) == 1 else f"{plural(len(group), 'incident')}, the last: {last.clause}"
-    evidence = ["it is of a GPU that was not asked about"] if last.other else []
+    evidence = [last.aside] if last.aside else []
     evidence += [f"{each.clause}: {listed(each.incident.explains[:1])}" for each in group[-_LATEST:-1]]
     yield from check(
         f"log.{name}",
@@ -89,6 +97,7 @@ def _incidents(name: str, labels: Labels, group: list[_Told]) -> Iterator[Seen]:
         evidence=[*evidence, *_evidence(last.incident, last.card)],
         advice=" ".join(dict.fromkeys(each.incident.advice for each in group[-_LATEST:])),
         labels=labels,
+        fault=last.incident.kind,
     )
 
 
@@ -176,7 +185,7 @@ def _labels(incident: IncidentFacts, card: Card | None) -> Labels:
         return card.labels
     if isinstance(incident.pci, Absent):
         return ()
-    return (("device" if incident.kind in ("switch", "pcie", "link_limit") else "gpu", incident.pci),)
+    return (("device" if incident.kind in PORTS else "gpu", incident.pci),)
 
 
 def claims(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:

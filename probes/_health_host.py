@@ -23,7 +23,8 @@ _REASONS = (
     ("device handle", "Other GPUs may be fine: nvidia-smi lists none when it cannot open one; see dmesg for this one."),
 )
 """By a word of what NVML said, what to do."""
-_PASSED_ON = ("vfio-pci", "pci-stub")
+_ELSEWHERE = ("vfio-pci", "pci-stub", "nouveau")
+"""Drivers that hold a card on purpose, or by a mistake that is a check of its own."""
 
 
 def answers(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
@@ -188,7 +189,7 @@ def host(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
 def count(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
     """GPUs by the driver, on the bus and in /dev; a container sees a part of them by design."""
     seen = 0 if isinstance(machine.gpus, Absent) else len(machine.gpus)
-    mine = [each for each in _nvidia(machine) if each.driver not in _PASSED_ON]
+    mine = [each for each in _nvidia(machine) if each.driver not in _ELSEWHERE]
     inside = isinstance(machine.host.container, str) and machine.host.container != "none"
     missing: Reading
     lost: list[str] = []

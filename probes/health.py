@@ -1,4 +1,6 @@
-"""Can these GPUs be trusted with work, by everything that is known of them without touching their memory?
+"""Can these GPUs be trusted with work?
+
+The answer is by everything that is known of them without touching their memory.
 
 Method. One picture of the machine is read, live (the driver through NVML, the bus through sysfs, the kernel's log) or
 from saved output of other tools (--from, any mix of files), and each check is held against it: memory errors and ECC,

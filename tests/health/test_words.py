@@ -218,3 +218,18 @@ def test_gpus_that_were_not_asked_about_are_neither_missing_nor_blamed() -> None
     assert codes(whole) == {"HLT-042"}
     assert codes(chosen) == {"HLT-047"}
     assert codes(dataclasses.replace(chosen, attached=count(1))) == {"HLT-042", "HLT-086"}
+
+
+def test_an_incident_of_an_address_that_no_gpu_has_says_so() -> None:
+    facts = dataclasses.replace(machine(2), devices=NOT_THERE, log=logged(incident(IncidentGrade.REBOOT, index=7)))
+    (finding,) = judge(examine(facts), LIMITS, "cuda").findings
+
+    assert finding.measurement.labels[0] == ("gpu", "0000:17:00.0")
+    assert any("no GPU that is listed has this address" in line for line in finding.evidence)
+
+
+def test_a_card_that_nouveau_holds_is_said_once() -> None:
+    held = dataclasses.replace(device(2), driver="nouveau")
+    facts = dataclasses.replace(machine(2), devices=(device(0), device(1), held))
+
+    assert codes(changed(facts, "host.modules", ("nvidia", "nouveau"))) == {"HLT-085"}
