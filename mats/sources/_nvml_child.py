@@ -51,7 +51,8 @@ class Asker:
             if call == HANDLE:
                 return 0, None
             function = getattr(nvml, call, None)
-            if function is None:
+            wanted = [each[1] for each in arguments if isinstance(each, tuple) and each[:1] == (STRUCT,)]
+            if function is None or not all(hasattr(nvml, name) for name in wanted):
                 return TOO_OLD, call
             given, structure = self._given(arguments)
             answer = function(*before, *given)
