@@ -158,7 +158,7 @@ def _sentence(view: TargetView) -> str:
 
 
 def _doubts(result: Result, view: TargetView) -> str:
-    """Why a result of many parts is unknown: what was found that hides the rest, else what had to be seen and was not."""
+    """Why a result of many parts is unknown: what was found that hides the rest, or what had to be seen and was not."""
     if result.verdict is not Verdict.UNKNOWN or result.observation.partial or not part_label(result.observation):
         return ""
     groups = [group for group in view.groups if group.first.severity is Severity.UNKNOWN]
