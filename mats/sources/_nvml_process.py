@@ -324,7 +324,10 @@ class Nvml:
 
 def _package() -> str | Absent:
     """The folder of nvidia-ml-py, found without importing it, or absent when there is none."""
-    found = importlib.util.find_spec("pynvml")
+    try:
+        found = importlib.util.find_spec("pynvml")
+    except (ImportError, ValueError):  # something of that name is there and is no module of a file
+        found = None
     if found is None or found.origin is None:
         return Absent(AbsenceKind.NOT_FOUND, "the Python package nvidia-ml-py is not installed")
     place = Path(found.origin)
