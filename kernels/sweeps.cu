@@ -5,6 +5,7 @@
 MATS_KERNEL(copy_sweep, u64 tiles, u64* destination, const u64* source) {
   for_each_batch(tiles, 0, [=](u64 vector) {
     Batch batch;
+    fetch_ahead(source, vector, 0);
     load_batch(source, vector, batch);
     store_batch(destination, vector, batch);
   });
@@ -13,13 +14,15 @@ MATS_KERNEL(copy_sweep, u64 tiles, u64* destination, const u64* source) {
 
 // Reads everything; the sum goes to `sink` so that no compiler leaves the reads out.
 MATS_KERNEL(read_sweep, u64 tiles, const u64* data, u64* sink) {
-  u64 sum = 0;
+  Wide sum = {};
   for_each_batch(tiles, 0, [&sum, data](u64 vector) {
     Batch batch;
+    fetch_ahead(data, vector, 0);
     load_batch(data, vector, batch);
-    for (u32 i = 0; i < 2 * MATS_BATCH; ++i) sum ^= batch.word[i];
+    MATS_UNROLL
+    for (u32 k = 0; k < MATS_WIDES; ++k) sum ^= batch.wide[k];
   });
-  add_atomic(sink, sum);
+  add_atomic(sink, any_bit(sum));
 }
 
 // Fake capacity: a unique id at the start of each 4 KiB; memory that is not there answers with another page's id.

@@ -19,12 +19,16 @@ typedef unsigned long long u64;
 #define MATS_SLOW static __device__ __noinline__
 // 256 threads a block at most: a tile of 64 KiB is then four steps of four 16-byte vectors a thread.
 #define MATS_KERNEL(NAME, ...) extern "C" __global__ void __launch_bounds__(256) NAME(__VA_ARGS__)
+#define MATS_COLD MATS_DEVICE
 #define MATS_UNROLL _Pragma("unroll")
 // Distance in words of the i-th word of a batch from its first: see for_each_batch.
 #define MATS_WORD_STEP(i, stride) ((u64)((i) >> 1) * (stride) + ((i) & 1))
 #define MATS_BATCH 4
+#define MATS_WIDTH 1
+#define MATS_WIDES (2 * MATS_BATCH)
 #define MATS_LANE threadIdx.x
 #define MATS_LANES blockDim.x
+typedef u64 Wide;
 
 struct vec {
   u64 x, y;
@@ -72,29 +76,83 @@ MATS_DEVICE void finish_stores() {}
 #define MATS_TILE_WORDS (2 * MATS_TILE_VECTORS)
 #define MATS_PAGE_SHIFT 18
 
+// A Wide holds MATS_WIDTH neighbouring words: one on a GPU, a register full on a CPU. The same expressions serve both.
+#if defined(MATS_HOST) || defined(MATS_SIM)
+MATS_DEVICE u64 word_in(const Wide& v, u32 i) { return v[i]; }
+MATS_DEVICE Wide count_up() {
+  Wide v = {};
+  MATS_UNROLL
+  for (u32 i = 0; i < MATS_WIDTH; ++i) v[i] = i;
+  return v;
+}
+MATS_DEVICE Wide where_equal(Wide v, u64 wanted) { return (Wide)(v == wanted); }
+#else
+MATS_DEVICE u64 word_in(Wide v, u32) { return v; }
+MATS_DEVICE Wide count_up() { return 0; }
+MATS_DEVICE Wide where_equal(Wide v, u64 wanted) { return v == wanted ? ~0ull : 0ull; }
+#endif
+
+// Is any bit of any word set?
+MATS_DEVICE bool any_bit(const Wide& v) {
+  u64 all = 0;
+  MATS_UNROLL
+  for (u32 i = 0; i < MATS_WIDTH; ++i) all |= word_in(v, i);
+  return all != 0;
+}
+
 // The vectors that one lane holds at a time: contiguous on a CPU, strided by the block on a GPU (coalesced).
 struct Batch {
-  u64 word[2 * MATS_BATCH];
+  Wide wide[MATS_WIDES];
 };
+// The words of a batch on their way to the slow path. A CPU compiler would put them into memory on the fast path, too,
+// were it not for `volatile`.
+struct Kept {
+#if defined(MATS_HOST) || defined(MATS_SIM)
+  volatile
+#endif
+      u64 word[2 * MATS_BATCH];
+};
+MATS_DEVICE Kept keep(const Batch& batch) {
+  Kept kept;
+  MATS_UNROLL
+  for (u32 i = 0; i < 2 * MATS_BATCH; ++i) kept.word[i] = word_in(batch.wide[i / MATS_WIDTH], i % MATS_WIDTH);
+  return kept;
+}
 
 #if !defined(MATS_HOST) && !defined(MATS_SIM)
 MATS_DEVICE void load_batch(const u64* data, u64 vector, Batch& batch) {
   MATS_UNROLL
   for (u32 k = 0; k < MATS_BATCH; ++k) {
     const vec v = load_vec(data + 2 * (vector + (u64)k * MATS_LANES));
-    batch.word[2 * k] = v.x;
-    batch.word[2 * k + 1] = v.y;
+    batch.wide[2 * k] = v.x;
+    batch.wide[2 * k + 1] = v.y;
   }
 }
 
 MATS_DEVICE void store_batch(u64* data, u64 vector, const Batch& batch) {
   MATS_UNROLL
   for (u32 k = 0; k < MATS_BATCH; ++k) {
-    const vec v = {batch.word[2 * k], batch.word[2 * k + 1]};
+    const vec v = {batch.wide[2 * k], batch.wide[2 * k + 1]};
     store_vec(data + 2 * (vector + (u64)k * MATS_LANES), v);
   }
 }
+
+MATS_DEVICE void replace_batch(u64* data, u64 vector, const Batch& batch) { store_batch(data, vector, batch); }
+MATS_DEVICE void fetch_ahead(const u64*, u64, u32) {}
 #endif
+
+// Which tiles a block takes: every gridDim-th, so that a GPU's blocks work side by side; a CPU's thread takes one
+// stretch, along which its prefetchers run.
+struct Share {
+  u64 from, to, step;
+};
+MATS_DEVICE Share share_of(u64 tiles) {
+#if defined(MATS_HOST)
+  return {tiles * blockIdx.x / gridDim.x, tiles * (blockIdx.x + 1) / gridDim.x, 1};
+#else
+  return {blockIdx.x, tiles, gridDim.x};
+#endif
+}
 
 // Calls BODY(vector) for the first vector of each batch of each of `tiles` tiles, upwards or downwards. Within a
 // lane the order is exact; between blocks it is not: sweeps are block-ordered.
@@ -102,7 +160,8 @@ template <class Body>
 MATS_DEVICE void for_each_batch(u64 tiles, u32 descending, Body body) {
   const u64 step_vectors = (u64)MATS_BATCH * MATS_LANES;
   const u64 steps = MATS_TILE_VECTORS / step_vectors;
-  for (u64 i = blockIdx.x; i < tiles; i += gridDim.x) {
+  const Share share = share_of(tiles);
+  for (u64 i = share.from; i < share.to; i += share.step) {
     const u64 tile = descending ? tiles - 1 - i : i;
     for (u64 j = 0; j < steps; ++j) {
       const u64 step = descending ? steps - 1 - j : j;

@@ -17,10 +17,14 @@ enum PatternKind : u32 {
 
 #define MATS_ODD 0x9E3779B97F4A7C15ull
 
-MATS_DEVICE u64 rotate_left(u64 v, u32 by) { return (v << by) | (v >> ((64u - by) & 63u)); }
+template <class T, class By>
+MATS_DEVICE T rotate_left(T v, By by) {
+  return (v << by) | (v >> ((64u - by) & 63u));
+}
 
 // Bijective 32-bit finaliser: xor-shift and odd multiplications, each step invertible.
-MATS_DEVICE u32 mix32(u32 v) {
+template <class T>
+MATS_DEVICE T mix32(T v) {
   v ^= v >> 16;
   v *= 0x7FEB352Du;
   v ^= v >> 15;
@@ -29,32 +33,51 @@ MATS_DEVICE u32 mix32(u32 v) {
   return v;
 }
 
+// mix32 of the lower and of the upper half of each word.
+MATS_DEVICE Wide mix_halves(Wide v) {
+#if defined(MATS_HOST) || defined(MATS_SIM)
+  typedef u32 Halves __attribute__((vector_size(8 * MATS_WIDTH)));
+  return (Wide)mix32((Halves)v);
+#else
+  return (u64)mix32((u32)v) | ((u64)mix32((u32)(v >> 32)) << 32);
+#endif
+}
+
+// The parameters of a pattern; what they mean stands at its kind.
+struct Pattern {
+  u64 a, b, mask;
+};
+
+// What the batch that begins at this word should hold.
 template <u32 KIND>
-MATS_DEVICE void expected_batch(u64 word, u64 stride, u64 a, u64 b, u64 mask, Batch& want) {
-  const u64 base = word * MATS_ODD + a;
+MATS_DEVICE void expect_batch(u64 word, const Pattern& pattern, Batch& want) {
+  const u64 a = pattern.a, b = pattern.b, stride = 2ull * MATS_LANES;
   const u32 high = (u32)(word >> 32);  // a batch never crosses 2^32 words: chunks start on 2 MiB
-  const u32 key0 = (u32)a + high * 0x9E3779B9u;
-  const u32 phase = (u32)((word >> 1) % 20ull), pace = (u32)(stride >> 1) % 20u;
-  const u32 key1 = (u32)(a >> 32) ^ (high * 0x85EBCA6Bu + 0x68E31DA4u);
+  const u32 key0 = (u32)a + high * 0x9E3779B9u, key1 = (u32)(a >> 32) ^ (high * 0x85EBCA6Bu + 0x68E31DA4u);
+  const u64 keys = key0 | ((u64)key1 << 32);
+  const u64 phase = (word >> 1) % 20ull, pace = (stride >> 1) % 20ull;
   MATS_UNROLL
-  for (u32 i = 0; i < 2 * MATS_BATCH; ++i) {
-    const u64 step = MATS_WORD_STEP(i, stride);
-    u64 value;
+  for (u32 k = 0; k < MATS_WIDES; ++k) {
+    const u32 i = MATS_WIDTH * k;
+    const Wide step = count_up() + MATS_WORD_STEP(i, stride);
+    Wide value;
     if (KIND == PATTERN_ADDRESS) {
-      value = word + step + a;
+      value = step + (word + a);
     } else if (KIND == PATTERN_ROTATED) {
-      value = rotate_left(base + step * MATS_ODD, (u32)b);
+      value = rotate_left(step * MATS_ODD + (word * MATS_ODD + a), (u32)b);
     } else if (KIND == PATTERN_CONSTANT) {
-      value = i & 1 ? b : a;
+      value = (where_equal((count_up() + i) & 1ull, 1) & (a ^ b)) ^ a;
     } else if (KIND == PATTERN_WALKING) {
-      value = rotate_left(a, (u32)(word + step + b) & 63u);
+      value = rotate_left(step * 0ull + a, (step + (word + b)) & 63ull);
     } else if (KIND == PATTERN_RANDOM) {
-      const u32 low = (u32)word + (u32)step;
-      value = (u64)mix32(low ^ key0) | ((u64)mix32(low ^ key1) << 32);
+      const Wide low = (step + word) & 0xFFFFFFFFull;
+      value = mix_halves((low | (low << 32)) ^ keys);
     } else {
-      value = (phase + (i >> 1) * pace) % 20u == (u32)b ? a : ~a;
+      // Below 80: a where it is b modulo 20, ~a elsewhere.
+      const Wide at = (count_up() >> 1) * pace + (phase + (i >> 1) * pace);
+      value = (where_equal(at, b) | where_equal(at, b + 20) | where_equal(at, b + 40) | where_equal(at, b + 60)) ^ ~a;
     }
-    want.word[i] = value ^ mask;
+    want.wide[k] = value ^ pattern.mask;
   }
 }
 

@@ -45,17 +45,29 @@ MATS_SLOW void report_word(u64* report, u64* pages, u64* records, u64 capacity, 
   }
 }
 
-// Compares a batch; `first` is the index in the tested space of the chunk's first word.
-MATS_DEVICE void check_batch(const u64* data, u64 vector, u64 first, const Batch& want, const Batch& seen, u64* report,
-                             u64* pages, u64* records, u64 capacity) {
-  u64 differs = 0;
-  for (u32 i = 0; i < 2 * MATS_BATCH; ++i) differs |= want.word[i] ^ seen.word[i];
-  if (!differs) return;
+// Where a sweep writes down what differs.
+struct Book {
+  u64 *report, *pages, *records, capacity;
+};
+
+// Reports the words of a batch that differ.
+MATS_COLD void report_batch(const u64* data, u64 vector, u64 first, const Kept& want, const Kept& seen, Book book) {
+  MATS_UNROLL
   for (u32 i = 0; i < 2 * MATS_BATCH; ++i) {
-    if (want.word[i] == seen.word[i]) continue;
+    const u64 wanted = want.word[i], found = seen.word[i];
+    if (wanted == found) continue;
     const u64 local = 2 * (vector + (u64)(i / 2) * MATS_LANES) + (i & 1);
-    report_word(report, pages, records, capacity, data + local, local, first + local, want.word[i], seen.word[i]);
+    report_word(book.report, book.pages, book.records, book.capacity, data + local, local, first + local, wanted, found);
   }
+}
+
+// Compares a batch with what it should be; `first` is the index in the tested space of the chunk's first word.
+MATS_DEVICE void check_batch(const u64* data, u64 vector, u64 first, const Batch& want, const Batch& seen,
+                             const Book& book) {
+  Wide differs = {};
+  MATS_UNROLL
+  for (u32 k = 0; k < MATS_WIDES; ++k) differs |= want.wide[k] ^ seen.wide[k];
+  if (any_bit(differs)) report_batch(data, vector, first, keep(want), keep(seen), book);
 }
 
 #endif

@@ -28,23 +28,29 @@ struct Index3 {
 // One of each a CPU thread; a kernel reads them as it would on a GPU.
 static thread_local Index3 threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim{1, 1, 1}, gridDim{1, 1, 1};
 
-#define MATS_UNROLL  // left to the vectoriser
+#define MATS_COLD static __attribute__((noinline, cold))
+#define MATS_UNROLL _Pragma("GCC unroll 32")
 #define MATS_ROLLED
 #if defined(MATS_GRID)
 #define MATS_WORD_STEP(i, stride) (static_cast<u64>((i) >> 1) * (stride) + ((i) & 1))
 #define MATS_BATCH 4
+#define MATS_WIDTH 1
 #define MATS_LANE threadIdx.x
 #define MATS_LANES blockDim.x
+typedef u64 Wide;
 #else
-// One lane holds 256 contiguous bytes: whole cache lines, and a loop that compilers vectorise.
+// One lane holds 256 contiguous bytes: whole cache lines, in as many registers as fit.
 #define MATS_BATCH 16
+#ifndef MATS_WIDTH
+#define MATS_WIDTH 2
+#endif
 #define MATS_WORD_STEP(i, stride) (i)
 #define MATS_LANE 0u
 #define MATS_LANES 1u
-#ifndef MATS_PREFETCH_WORDS
 #define MATS_PREFETCH_WORDS 512
+typedef u64 Wide __attribute__((vector_size(8 * MATS_WIDTH)));
 #endif
-#endif
+#define MATS_WIDES (2 * MATS_BATCH / MATS_WIDTH)
 
 struct vec {
   u64 x, y;
@@ -236,25 +242,50 @@ MATS_DEVICE u64 can_evict() {
 #endif
 
 #if !defined(MATS_GRID)
-// Templates, because Batch is complete only in mats.cuh.
+// Templates, because Batch is complete only in mats.cuh. A batch is aligned: chunks start on a page.
 template <class B>
 MATS_DEVICE void load_batch(const u64* data, u64 vector, B& batch) {
 #if defined(MATS_SIM)
-  mats_sim::current->read(data + 2 * vector, batch.word, 2 * MATS_BATCH);
+  mats_sim::current->read(data + 2 * vector, reinterpret_cast<u64*>(batch.wide), 2 * MATS_BATCH);
 #else
-  const u64* p = data + 2 * vector;
-  for (u32 line = 0; line < 4; ++line) __builtin_prefetch(p + MATS_PREFETCH_WORDS + 8 * line);
-  __builtin_memcpy(batch.word, p, sizeof batch.word);
+  const Wide* p = reinterpret_cast<const Wide*>(data + 2 * vector);
+  MATS_UNROLL
+  for (u32 k = 0; k < MATS_WIDES; ++k) batch.wide[k] = p[k];
 #endif
 }
 
 template <class B>
 MATS_DEVICE void store_batch(u64* data, u64 vector, const B& batch) {
 #if defined(MATS_SIM)
-  mats_sim::current->write(data + 2 * vector, batch.word, 2 * MATS_BATCH);
+  mats_sim::current->write(data + 2 * vector, reinterpret_cast<const u64*>(batch.wide), 2 * MATS_BATCH);
 #else
-  u64* p = data + 2 * vector;
-  for (u32 k = 0; k < MATS_BATCH; ++k) stream_pair(p + 2 * k, batch.word + 2 * k);
+  u64 words[2 * MATS_BATCH];
+  __builtin_memcpy(words, batch.wide, sizeof words);
+  MATS_UNROLL
+  for (u32 k = 0; k < MATS_BATCH; ++k) stream_pair(data + 2 * (vector + k), words + 2 * k);
+#endif
+}
+
+// Over a batch that was just loaded: its lines are in the cache, so that an ordinary store costs no read of its own,
+// and a streaming one would first have to push the line out.
+template <class B>
+MATS_DEVICE void replace_batch(u64* data, u64 vector, const B& batch) {
+#if defined(MATS_SIM)
+  store_batch(data, vector, batch);
+#else
+  Wide* p = reinterpret_cast<Wide*>(data + 2 * vector);
+  MATS_UNROLL
+  for (u32 k = 0; k < MATS_WIDES; ++k) p[k] = batch.wide[k];
+#endif
+}
+
+// Asks the memory for the batch that lies 4 KiB ahead in the direction of the sweep.
+MATS_DEVICE void fetch_ahead(const u64* data, u64 vector, u32 descending) {
+#if !defined(MATS_SIM)
+  const u64 at = 2 * vector, ahead = descending ? at - MATS_PREFETCH_WORDS : at + MATS_PREFETCH_WORDS;
+  for (u32 line = 0; line < 4; ++line) __builtin_prefetch(data + ahead + 8 * line);
+#else
+  (void)data, (void)vector, (void)descending;
 #endif
 }
 #endif

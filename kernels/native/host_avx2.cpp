@@ -3,6 +3,7 @@
 #define MATS_HOST
 #define MATS_FIND mats_host_avx2_find
 #define MATS_RUN mats_host_avx2_run
+#define MATS_WIDTH 4
 #include "../include/shim.hpp"
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC target("avx2,bmi,bmi2,popcnt")
