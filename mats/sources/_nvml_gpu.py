@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mats.facts import (
@@ -89,36 +89,25 @@ class RemoteGpu:
 
 
 def read_gpu(nvml: Asks, index: int, driver: Text) -> GpuFacts:
-    """Everything of the GPU of this index. One that gives no handle is known by its index alone."""
+    """Everything of the GPU of this index, what health rests on first. Without a handle only the index is known."""
     gpu = RemoteGpu(nvml, index)
     handle = gpu.ask("GPU", HANDLE)
     if isinstance(handle, Absent):
         return unknown_gpu(index, driver, handle)
-    mig = _mig(gpu)
+    known = _identified(gpu, index, driver)
+    known = replace(known, recovery=_recovery(gpu), ecc=memory.read_all_ecc(gpu), remap=memory.read_all_remap(gpu))
+    known = replace(known, retired=memory.read_retired(gpu), memory=memory.read_whole_memory(gpu), mig=_mig(gpu))
+    temperature, speed, pcie = state.read_temperature(gpu), state.read_performance_state(gpu), links.read_pcie(gpu)
     now, power = state.read_power_facts(gpu)
-    pci = part(gpu.ask("PCI address", "PciInfo"), "busId")
-    temperature, whole = state.read_temperature(gpu), memory.read_whole_memory(gpu)
-    speed, pcie = state.read_performance_state(gpu), links.read_pcie(gpu)
-    return GpuFacts(
-        uuid=text(gpu.ask("UUID", "UUID")),
-        name=text(gpu.ask("name", "Name")),
-        driver=driver,
+    return replace(
+        known,
         temperature=temperature,
         power=now,
         performance_state=speed,
         clocks=state.read_all_clocks(gpu),
-        ecc=memory.read_all_ecc(gpu),
-        remap=memory.read_all_remap(gpu),
-        memory=whole,
         processes=state.read_processes(gpu, named=True),
-        index=count(index),
-        pci=pci if isinstance(pci, Absent) else pci_address(str(pci)),
-        serial=text(gpu.ask("serial number", "Serial")),
-        vbios=text(gpu.ask("VBIOS version", "VbiosVersion")),
-        architecture=word("architecture", gpu.ask("architecture", "Architecture"), _ARCHITECTURES),
         compute_capability=_capability(gpu),
-        answers=_answers(temperature, whole.total, speed, pcie.generation),
-        retired=memory.read_retired(gpu),
+        answers=_answers(temperature, known.memory.total, speed, pcie.generation),
         heat=state.read_heat(gpu),
         power_limits=power,
         pcie=pcie,
@@ -126,8 +115,6 @@ def read_gpu(nvml: Asks, index: int, driver: Text) -> GpuFacts:
         nvlink=links.read_nvlink(gpu),
         fabric=links.read_fabric(gpu),
         inforom=_inforom(gpu),
-        recovery=_recovery(gpu),
-        mig=mig,
         persistence=flag(gpu.ask("persistence mode", "PersistenceMode")),
         compute_mode=word("compute mode", gpu.ask("compute mode", "ComputeMode"), _COMPUTE_MODES),
         driver_model=word("driver model", part(gpu.ask("driver model", "DriverModel"), 0), _DRIVER_MODELS),
@@ -137,6 +124,21 @@ def read_gpu(nvml: Asks, index: int, driver: Text) -> GpuFacts:
         busy=state.read_busy(gpu),
         numa=_numa(gpu),
         cpus=_cpus(gpu),
+    )
+
+
+def _identified(gpu: Asked, index: int, driver: Text) -> GpuFacts:
+    """Which GPU it is: asked first, since the driver knows it of a GPU that answers nothing else, too."""
+    pci = part(gpu.ask("PCI address", "PciInfo"), "busId")
+    return GpuFacts(
+        uuid=text(gpu.ask("UUID", "UUID")),
+        name=text(gpu.ask("name", "Name")),
+        driver=driver,
+        index=count(index),
+        pci=pci if isinstance(pci, Absent) else pci_address(str(pci)),
+        serial=text(gpu.ask("serial number", "Serial")),
+        vbios=text(gpu.ask("VBIOS version", "VbiosVersion")),
+        architecture=word("architecture", gpu.ask("architecture", "Architecture"), _ARCHITECTURES),
     )
 
 

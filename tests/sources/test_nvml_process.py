@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mats.facts import GpuFacts, MachineFacts
+from mats.facts import GpuFacts, MachineFacts, RecoveryAction
 from mats.model import AbsenceKind, Absent
 from mats.sources import _nvml_process
 from mats.sources.nvml import Library, Sampler, begin, read_machine
@@ -83,9 +83,11 @@ def test_a_gpu_on_which_two_calls_hang_is_not_asked_any_more_and_others_are() ->
 
     stuck, fine = gpus(facts)
     assert [call.gpu for call in facts.slow_calls] == ["0", "0"]
-    late = [value for value in (stuck.power, stuck.clocks.core, stuck.ecc.uncorrected) if isinstance(value, Absent)]
+    late = [value for value in (stuck.temperature, stuck.power, stuck.cpus) if isinstance(value, Absent)]
     assert [value.kind for value in late] == [AbsenceKind.TIMED_OUT] * len(late)
     assert any("has let other calls hang" in value.reason for value in late)
+    assert (stuck.pci, stuck.recovery.action) == ("0000:1b:00.0", RecoveryAction.RESET)
+    assert (stuck.ecc.uncorrected, stuck.remap.pending) == (count(0), count(0))
     assert (fine.temperature, fine.ecc.uncorrected, fine.answers) == (celsius(31), count(0), True)
 
 
