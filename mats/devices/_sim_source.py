@@ -81,7 +81,8 @@ class SimSource:
             reading.close()
             raise
         module = self._profile.entries.get(("host", "module"), _NOT_SIMULATED)
-        return replace(reading.result(), devices=devices, log=log, host=host, kernel_module=module)
+        told = reading.result()
+        return replace(told, devices=devices, log=log, host=host, kernel_module=module, simulated=True)
 
     def _loaded(self, index: int, gpu: GpuFacts) -> GpuFacts:
         """A link that is kept busy is as fast as it can be, unless the profile says ``pcie.loaded``."""

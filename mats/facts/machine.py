@@ -184,3 +184,5 @@ class MachineFacts:
     """Why the source stops early, or empty."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how the picture came about: parts of files that are not known, assumptions."""
+    simulated: bool = False
+    """It is of a simulator, and no evidence of any hardware; kept in a capture of it."""

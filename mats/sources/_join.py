@@ -80,6 +80,7 @@ def _joined(first: MachineFacts, second: MachineFacts) -> MachineFacts:
         slow_calls=_gathered(first.slow_calls, second.slow_calls),
         notes=_gathered(first.notes, second.notes),
         partial=first.partial or second.partial,
+        simulated=first.simulated or second.simulated,
         devices_assumed="; ".join(
             dict.fromkeys(each for each in (first.devices_assumed, second.devices_assumed) if each)
         ),

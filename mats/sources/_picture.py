@@ -41,6 +41,7 @@ def describe(machine: MachineFacts, name: str, kind: str, title: str, origin_kin
         peak_bandwidth=unknown,
         peak_formula="",
         identity=tuple(identity),
+        simulated=machine.simulated,
         origin_kind=origin_kind,
     )
 

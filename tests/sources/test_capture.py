@@ -90,6 +90,13 @@ def test_the_facts_come_back_as_they_were(tmp_path: Path) -> None:
     assert machine_facts.notes == (*facts().notes, "captured 2026-11-30T12:00:00+00:00 by mats 1.2.3")
 
 
+def test_a_capture_of_a_simulated_machine_stays_simulated(tmp_path: Path) -> None:
+    source = open_source((saved(tmp_path, capture_to_bytes(whole(simulated=True))),))
+
+    assert source.read().simulated
+    assert source.describe().simulated
+
+
 @pytest.mark.parametrize("profile", ["h100x8", "a100_mig", "fallen_off_bus", "rtx4060_laptop", "v100_retired"])
 def test_every_kind_of_machine_survives(tmp_path: Path, profile: str) -> None:
     from mats.sources.nvml import read_machine
