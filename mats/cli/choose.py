@@ -119,6 +119,8 @@ def _with_evidence(targets: Sequence[Target], world: World) -> tuple[Target, ...
 def _is_run(path: Path) -> bool:
     """Whether a file or folder is a saved run, also a damaged one; what cannot be read is left to who reads it."""
     file = path / RUN_FILE if path.is_dir() else path
+    if file.exists() and not file.is_file():  # a pipe without a writer would be waited for
+        return False
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:
             return looks_like_run(stream)

@@ -56,6 +56,10 @@ PARSERS: Mapping[Kind, str] = {
 }
 """Which function reads a kind; kinds that are not here are recognised and not read."""
 _FOR_SPEED = "holds results of a speed test and tells nothing of the state of a GPU"
+_UNKNOWN = (
+    "this text is not known here; what is read: nvidia-smi in its forms, kernel logs, lspci -vv, files of /sys, dcgmi, "
+    "gpustat, nvidia-bug-report.log, runs and captures of mats"
+)
 NOT_READ: Mapping[Kind, str] = {
     Kind.NVBANDWIDTH: _FOR_SPEED,
     Kind.NCCL_TESTS: _FOR_SPEED,
@@ -150,8 +154,8 @@ def _parsed(part: Part, origin: str) -> Iterator[Found | str]:
     """What each parser of the part's kinds gives: facts, or the sentence why not."""
     if not part.kinds:
         if part.text.strip():
-            what = f"the output of '{part.command}'" if part.command else "this text"
-            yield f"{origin}: {what} is not known here"
+            what = f"the output of '{part.command}' is not known here" if part.command else _UNKNOWN
+            yield f"{origin}: {what}"
         return
     used = set()
     for kind in part.kinds:
