@@ -287,6 +287,15 @@ SIZES = (
         "Find the holder with fuser -v /dev/nvidia*, also in other containers; end it, else reset the GPU.",
         unit=Unit.BYTE,
     ),
+    none(
+        "HLT-036",
+        "memory.ghosts",
+        "memory is held by a process that has ended or is not seen from here",
+        NOTE,
+        peers("gcm can kill holders and passes where the process is gone; nvtop issue 70: zombies without a name"),
+        "The driver lists a process that this user cannot see: a zombie's memory is not given back, another user's is.",
+        "Look for its parent or its container (fuser -v /dev/nvidia*); if there is none, reset the GPU.",
+    ),
 )
 
 UNREADABLE = (

@@ -206,6 +206,26 @@ def leftover(card: Card) -> Iterator[Seen]:
     )
 
 
+def ghosts(card: Card) -> Iterator[Seen]:
+    """Processes that the driver lists and the system does not know: they have ended and still hold memory."""
+    processes, host = card.gpu.processes, card.machine.host
+    hidden = isinstance(host.container, str) and host.container != "none"
+    reading: Reading
+    held: list[str] = []
+    if isinstance(processes, Absent):
+        reading = processes
+    elif hidden or host.wsl is True:
+        why = "processes of others are not seen from here"
+        reading = Absent(AbsenceKind.NOT_SUPPORTED, f"processes that have ended: {why}")
+    else:
+        gone = [each for each in processes if isinstance(each.name, Absent) and "has ended" in each.name.reason]
+        held = [f"process {each.pid}: {size(each.memory)}" for each in gone]
+        reading = Quantity(len(gone), Unit.COUNT)
+    yield from card.check(
+        "memory.ghosts", reading, "memory is held by a process that has ended or is not seen", evidence=held
+    )
+
+
 def inforom(card: Card) -> Iterator[Seen]:
     """Whether the card's own record is intact."""
     damaged = card.gpu.inforom.corrupted
@@ -218,4 +238,4 @@ def inforom(card: Card) -> Iterator[Seen]:
     )
 
 
-CHECKS: tuple[CardCheck, ...] = (clock_events, time_held, heat, power, memory_size, leftover, inforom)
+CHECKS: tuple[CardCheck, ...] = (clock_events, time_held, heat, power, memory_size, leftover, ghosts, inforom)

@@ -17,6 +17,7 @@ from mats.facts import (
     MigFacts,
     MigInstance,
     NvlinkFacts,
+    ProcessFacts,
     RecoveryAction,
     Resizable,
 )
@@ -75,6 +76,13 @@ SLOW_LINK = NvlinkFacts(
     (
         LinkFacts(0, True, Quantity(26.562e9, Unit.BYTE_PER_SECOND)),
         LinkFacts(1, True, Quantity(13.281e9, Unit.BYTE_PER_SECOND)),
+    ),
+)
+ENDED = (
+    ProcessFacts(
+        4711,
+        size(60 << 30),
+        name=Absent(AbsenceKind.NOT_FOUND, "name of a process: it has ended, or is not seen from here"),
     ),
 )
 MIG_BROKEN = MigFacts(True, True, (MigInstance(1, count(0), count(42), count(3)),))
@@ -316,6 +324,7 @@ ROWS = (
     Row("HLT-081", UNKNOWN, {"nvml_failure": "NVML: Unknown Error"}, ()),
     Row("HLT-082", WARN, {"slow_calls": (CallFacts("nvmlDeviceGetTotalEccErrors", "0", 1.4, True),)}, ()),
     Row("HLT-083", FAIL, {"slow_calls": (CallFacts("nvmlDeviceGetTemperature", "0", 5.0, False),)}, ()),
+    Row("HLT-036", NOTE, {"gpu.processes": ENDED}, ("gpu.processes",)),
     Row("HLT-079", UNKNOWN, {"slow_calls": (CallFacts("nvmlDeviceGetTemperature", "0", 0.5, False),)}, ()),
     Row("HLT-084", WARN, {"gpu.gsp": "570.86.10"}, ("gpu.gsp",)),
     Row("HLT-085", WARN, {"host.modules": ("nvidia", "nouveau")}, ("host.modules",)),
