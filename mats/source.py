@@ -6,11 +6,13 @@ warmed by a short copy when the user asked for it. It is opened by :func:`mats.r
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mats.device import DeviceError
-from mats.facts import MachineFacts
-from mats.model import TargetInfo
+
+if TYPE_CHECKING:
+    from mats.facts import MachineFacts
+    from mats.model import TargetInfo
 
 
 class SourceError(DeviceError):
