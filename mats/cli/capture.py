@@ -109,7 +109,7 @@ def _said(name: str, data: bytes, facts: MachineFacts, nothing: str, *, redacted
     if isinstance(facts.log, LogFacts):
         parts.append(f"{len(facts.log.incidents)} incidents of the kernel log")
     else:
-        parts.append(f"no kernel log ({facts.log.reason})")
+        parts.append(f"no kernel log ({facts.log.reason.removeprefix('kernel log: ')})")
     identity = "; names and numbers of identity are replaced" if redacted else ""
     lines = [f"{name}: {', '.join(parts)}, {len(data) / 1024:.0f} KiB{identity}"]
     if nothing:

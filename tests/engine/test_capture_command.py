@@ -64,7 +64,7 @@ def test_a_simulated_machine_is_written_and_said(tmp_path: Path) -> None:
     assert code == ExitCode.OK, told(world)
     assert isinstance(saved(tmp_path / "out.gz").gpus, tuple)
     lines = printed(world).splitlines()
-    assert lines[0].startswith("out.gz: 1 GPU, no kernel log (kernel log: no permission), ")
+    assert lines[0].startswith("out.gz: 1 GPU, no kernel log (no permission), ")
     assert lines[-1] == "To judge it, here or elsewhere: mats health --from out.gz"
 
 
