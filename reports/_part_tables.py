@@ -42,7 +42,12 @@ class PartTables:
 
     @property
     def _listing(self) -> Table | None:
-        return next((table for table in self.result.observation.tables if self._lists_parts(table)), None)
+        """The first table that names the most parts, each once; a part of which only a finding tells has no row."""
+        tables = [table for table in self.result.observation.tables if self._named(table)]
+        return max(tables, key=self._named, default=None)
+
+    def _named(self, table: Table) -> int:
+        return len(_listed(table, self.label) & set(parts_of(self.result.observation)))
 
     def short(self, table: Table) -> Grid | None:
         """At most ``MANY_ROWS`` rows of a long table, or of one that lists the parts once more.
@@ -68,10 +73,9 @@ class PartTables:
         return replace(grid, note=f"{rest} in the HTML report and the saved run (JSON)")
 
     def _lists_parts(self, table: Table) -> bool:
-        """Whether a table has one row for each part."""
-        at = column_of_parts(table, self.label)
-        named = [cell_part(row[at]) for row in table.rows] if at is not None else []
-        return bool(named) and len(set(named)) == len(named) and set(named) >= set(parts_of(self.result.observation))
+        """Whether a table has one row for each part that the overview tells of."""
+        listing = self._listing
+        return listing is not None and _listed(table, self.label) == _listed(listing, self.label)
 
     def _judged(self, table: Table) -> Table:
         at, verdicts = column_of_parts(table, self.label), verdicts_by_part(self.result, self.kind)
@@ -91,6 +95,13 @@ class PartTables:
             rows.append((*row[: at + 1], *cells, *row[at + 1 :]))
         columns = (*table.columns[: at + 1], *added, *table.columns[at + 1 :])
         return Table(table.name, table.title, columns, tuple(rows))
+
+
+def _listed(table: Table, label: str) -> frozenset[str]:
+    """The parts that a table names, where it names each once; otherwise none."""
+    at = column_of_parts(table, label)
+    named = [cell_part(row[at]) for row in table.rows] if at is not None else []
+    return frozenset(named) if len(set(named)) == len(named) else frozenset()
 
 
 def _seen(table: Table) -> Table:

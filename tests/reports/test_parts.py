@@ -252,6 +252,23 @@ def test_the_table_of_gpus_carries_the_verdict_and_the_codes_of_what_is_wrong() 
     ]
 
 
+def test_a_gpu_of_which_only_a_finding_tells_does_not_take_the_table_away() -> None:
+    result = only(broken_machine())
+    gone = Measurement("health.change.gone", count(1), (("gpu", "12"),))
+    changes = Table(
+        "changes", "Changes", (Column("gpu"), Column("now")), tuple((str(at), "gone") for at in range(8, 20))
+    )
+    observation = dataclasses.replace(
+        result.observation,
+        measurements=(*result.observation.measurements, gone),
+        tables=(changes, *result.observation.tables),
+    )
+
+    overview = PartTables(dataclasses.replace(result, observation=observation), "cuda").overview
+
+    assert overview is not None and overview.name == "gpus"
+
+
 def test_rows_that_differ_in_gpu_and_number_only_are_folded() -> None:
     tables = PartTables(only(broken_machine()), "cuda")
     links = next(table for table in tables.others if table.name == "links")
