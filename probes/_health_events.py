@@ -27,6 +27,8 @@ _TOGETHER = ("minor", "old")
 """Classes whose incidents of one GPU are told in one finding."""
 _NOT_ASKED = "it is of a GPU that was not asked about"
 _STRANGER = "no GPU that is listed has this address: the driver has lost it, or the log is of another machine"
+_FRESH = 3600.0
+"""Seconds within which the log has the word over a driver that wants nothing done; a convention."""
 _SHORT, _VIEWS, _LATEST = 40, 6, 6
 _LINES = 4
 """Lines of the log that stand in the evidence; the saved run's table has the rest."""
@@ -51,6 +53,8 @@ def incidents(machine: MachineFacts, cards: tuple[Card, ...], window: float = WI
         card = card_of(incident, cards)
         other = not_chosen(machine, incident.pci, cards)
         name = "minor" if other else _class(incident, window)
+        if name == "serious" and _cured(incident, card):
+            name = "suspect"
         apart = () if name in _TOGETHER else (("incident", str(place + 1)),)
         aside = _NOT_ASKED if other else _STRANGER if _is_stranger(incident, card, cards) else ""
         told.setdefault((name, (*_labels(incident, card), *apart)), []).append(_Told(incident, card, aside))
@@ -122,6 +126,14 @@ def _class(incident: IncidentFacts, window: float) -> str:
     return "minor"
 
 
+def _cured(incident: IncidentFacts, card: Card | None) -> bool:
+    """The GPU answers, its driver wants nothing done, and that not only since a moment: it was reset since."""
+    if card is None or isinstance(incident.age, Absent):
+        return False
+    fine = card.gpu.recovery.action is RecoveryAction.NONE and card.gpu.answers is True
+    return fine and incident.age.value > _FRESH
+
+
 def _when(incident: IncidentFacts) -> str:
     if isinstance(incident.age, Absent):
         return "at a time that the log does not tell"
@@ -160,7 +172,7 @@ def _against(incident: IncidentFacts, card: Card | None) -> list[str]:
         return []
     action = card.gpu.recovery.action
     if action is RecoveryAction.NONE:
-        return ["the driver's recovery action is 'none' now: the GPU may have been reset since; the log does not tell"]
+        return ["the driver's recovery action is 'none' now: the GPU may have been reset since, the log does not tell"]
     return []
 
 

@@ -74,7 +74,8 @@ LOG = (
         "an incident in the log that may come again",
         WARN,
         XIDS,
-        "What asks for a look at cables or settings, or a contained memory error: work goes on, trust is less.",
+        "What asks for a look at cables or settings, a contained memory error, or a serious incident an hour ago on a "
+        "GPU whose driver wants nothing done any more: work goes on, trust is less.",
         "Do what the evidence names, and see whether it comes again.",
     ),
     none(

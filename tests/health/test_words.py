@@ -167,6 +167,15 @@ def test_an_incident_within_the_window_the_user_sets_counts() -> None:
     assert codes(facts, {"log-window": 60.0}) == {"HLT-048"}
 
 
+@pytest.mark.parametrize(("age", "code"), [(60.0, "HLT-042"), (7200.0, "HLT-044")])
+def test_a_gpu_whose_driver_wants_nothing_done_any_more_is_warned_of(age: float, code: str) -> None:
+    facts = dataclasses.replace(machine(), log=logged(incident(IncidentGrade.RESET, age=age)))
+    untold = changed(facts, "gpu.recovery.action", NOT_THERE)
+
+    assert codes(facts) == {code}
+    assert codes(untold) == {"HLT-042"}
+
+
 def test_a_recovery_action_of_none_stands_beside_the_log_that_says_otherwise() -> None:
     facts = dataclasses.replace(machine(), log=logged(incident(IncidentGrade.RESET)))
     (finding,) = judge(examine(facts), LIMITS, "cuda").findings
