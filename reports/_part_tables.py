@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
 
 from ._format import plural, spelled
 from ._grid import NOT_SEEN, Grid, clause, grid_of
-from ._parts import grouped, part_label, part_text, parts_of, sorted_parts, verdicts_by_part
+from ._parts import grouped, part_label, part_text, sorted_parts, verdicts_by_part
 
 MANY_ROWS = 16
 """Rows of a table that are shown where room is scarce."""
@@ -17,37 +18,41 @@ MANY_ROWS = 16
 Row = tuple[Cell, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartTables:
-    """The tables of a result of many parts: those with a row for each part, and the others."""
+    """The tables of a result of many parts: that with a row for each part, and the others."""
 
     result: Result
     kind: str
 
-    @property
+    @cached_property
     def label(self) -> str:
         return part_label(self.result.observation)
 
-    @property
+    @cached_property
     def overview(self) -> Table | None:
         """The first table with a row for each part, with the verdict on each and the codes of its findings."""
         table = self._listing
         return self._judged(table) if table else None
 
-    @property
+    @cached_property
     def others(self) -> tuple[Table, ...]:
         """Without the columns of which nothing was seen; what was not seen has a list of its own."""
         seen = [_seen(table) for table in self.result.observation.tables if table is not self._listing]
         return tuple(table for table in seen if table.rows and any(c.name != self.label for c in table.columns))
 
-    @property
+    @cached_property
     def _listing(self) -> Table | None:
         """The first table that names the most parts, each once; a part of which only a finding tells has no row."""
         tables = [table for table in self.result.observation.tables if self._named(table)]
         return max(tables, key=self._named, default=None)
 
     def _named(self, table: Table) -> int:
-        return len(_listed(table, self.label) & set(parts_of(self.result.observation)))
+        return len(_listed(table, self.label) & self._verdicts.keys())
+
+    @cached_property
+    def _verdicts(self) -> dict[str, Verdict]:
+        return verdicts_by_part(self.result, self.kind)
 
     def short(self, table: Table) -> Grid | None:
         """At most ``MANY_ROWS`` rows of a long table, or of one that lists the parts once more.
@@ -60,8 +65,7 @@ class PartTables:
         folded = _folded(table, at, self.label)
         if folded is not None and len(folded.rows) <= MANY_ROWS:
             return grid_of(folded)
-        verdicts = verdicts_by_part(self.result, self.kind)
-        worrying = [part for part, verdict in verdicts.items() if verdict is not Verdict.PASS]
+        worrying = [part for part, verdict in self._verdicts.items() if verdict is not Verdict.PASS]
         rows = tuple(row for row in table.rows if cell_part(row[at]) in worrying)
         if not rows:
             return None
@@ -78,7 +82,7 @@ class PartTables:
         return listing is not None and _listed(table, self.label) == _listed(listing, self.label)
 
     def _judged(self, table: Table) -> Table:
-        at, verdicts = column_of_parts(table, self.label), verdicts_by_part(self.result, self.kind)
+        at, verdicts = column_of_parts(table, self.label), self._verdicts
         if at is None or not self.result.limits:
             return table
         codes: dict[str, list[str]] = {}

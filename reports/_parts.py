@@ -123,7 +123,10 @@ def part_label(observation: Observation) -> str:
 
 def part_of(measurement: Measurement, label: str) -> str:
     """The part a measurement belongs to; empty for the whole target."""
-    return next((value for key, value in measurement.labels if label and key == label), "")
+    for key, value in measurement.labels if label else ():
+        if key == label:
+            return value
+    return ""
 
 
 def parts_of(observation: Observation) -> tuple[str, ...]:

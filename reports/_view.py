@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mats.model import (
     PRECEDENCE,
@@ -31,7 +32,7 @@ _NAMED = 2
 """Findings that the sentence of a target of many parts names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TargetView:
     """One target's part of a report. ``info`` is None where the target could not be opened.
 
@@ -43,11 +44,11 @@ class TargetView:
     results: tuple[Result, ...]
     stopped: str = ""
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
         return worst(result.verdict for result in self.results)
 
-    @property
+    @cached_property
     def sentence(self) -> str:
         """Why the verdict is what it is."""
         return printable(_sentence(self))
@@ -68,13 +69,13 @@ class TargetView:
     def simulated(self) -> bool:
         return is_simulated(self.info, self.name)
 
-    @property
+    @cached_property
     def groups(self) -> tuple[FindingGroup, ...]:
         """The findings, the gravest first; the same one on several parts of the target is one."""
         made = [group for result in self.results for group in grouped(result.findings, part_label(result.observation))]
         return tuple(sorted(made, key=lambda group: GRAVEST_FIRST.index(group.first.severity)))
 
-    @property
+    @cached_property
     def advice(self) -> str:
         """What to do first, for a target of many parts, whose findings stand below a table of them."""
         told = [
