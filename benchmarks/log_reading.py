@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mats.sources._log_facts import NamedLog, log_facts
-from mats.sources.kernel_log import read_kernel_log
+from mats.sources._log_facts import log_facts
+from mats.sources.kernel_log import NamedLog, read_kernel_log
 
 BOUND = 3.0
 """Seconds for a million ordinary lines."""

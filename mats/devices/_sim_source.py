@@ -108,8 +108,8 @@ def _devices(profile: Profile) -> tuple[PciDevice, ...] | Absent:
 
 def _log(profile: Profile) -> LogFacts | Absent:
     from mats.sources._events import LogError
-    from mats.sources._log_facts import NamedLog, log_facts
-    from mats.sources.kernel_log import parse_kernel_log
+    from mats.sources._log_facts import log_facts
+    from mats.sources.kernel_log import NamedLog, parse_kernel_log
 
     if not profile.log:
         return _NOT_SIMULATED

@@ -15,9 +15,12 @@ from typing import TypeVar
 
 from mats.model import AbsenceKind, Absent
 
+KMSG = "/dev/kmsg"
 _RECORD = 8192
 """The kernel never gives more than this for one record."""
 _LIVE_LIMIT = 64 << 20
+_JOURNAL_LINES = 300_000
+"""The newest that are asked for: a journal may hold months."""
 _PATIENCE = 20.0
 _ABOUT = ("NVRM", "nvidia", "nouveau", "SXid", "AER", "PCIe", "BAR ", "Linux version", "amdgpu", "pcieport")
 
@@ -64,15 +67,15 @@ def read_kmsg(root: Path = Path("/")) -> LogText | Absent:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        return _refused("/dev/kmsg", error)
+        return _refused(KMSG, error)
     try:
         data, overwritten = _drain(descriptor)
     except OSError as error:
-        return _refused("/dev/kmsg", error)
+        return _refused(KMSG, error)
     finally:
         os.close(descriptor)
     notes = ("lines were overwritten while the log was read",) if overwritten else ()
-    return _had("/dev/kmsg", data, notes)
+    return _had(KMSG, data, notes)
 
 
 def _drain(descriptor: int) -> tuple[bytes, bool]:
@@ -97,7 +100,7 @@ def _drain(descriptor: int) -> tuple[bytes, bool]:
 
 def read_journal(run: Run = run_command) -> LogText | Absent:
     """The kernel's lines since the last start from systemd's journal, which outlives the kernel's buffer."""
-    return _command(run, ("journalctl", "-k", "-o", "short-unix", "--no-pager"))
+    return _command(run, ("journalctl", "-k", "-o", "short-unix", "--no-pager", "-n", str(_JOURNAL_LINES)))
 
 
 def read_dmesg(run: Run = run_command) -> LogText | Absent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mats.facts import IncidentFacts, IncidentGrade, LogFacts
 from mats.model import Absent
@@ -11,7 +10,7 @@ from mats.sources._events import KernelLog
 from mats.sources._incident_words import words
 from mats.sources._incidents import DAY, Incident, group
 from mats.sources._xid_table import Action
-from mats.sources.kernel_log import coverage
+from mats.sources.kernel_log import NamedLog, coverage
 
 LINES_AT_MOST = 20
 """Lines of the log that an incident carries as evidence."""
@@ -29,14 +28,6 @@ GRADES: dict[Action, IncidentGrade] = {
     Action.REBOOT: IncidentGrade.REBOOT,
     Action.SERVICE: IncidentGrade.SERVICE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class NamedLog:
-    """A log and where it was read."""
-
-    origin: str
-    log: KernelLog
 
 
 def log_facts(logs: Sequence[NamedLog]) -> LogFacts:

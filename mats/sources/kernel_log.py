@@ -92,17 +92,17 @@ def coverage(log: KernelLog) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLog:
-    """A log that was read now, and through which door."""
+class NamedLog:
+    """A log and where it was read."""
 
     origin: str
     log: KernelLog
 
 
-def live_log(text: LogText, *, now: datetime | None = None, uptime: float | None = None) -> LiveLog | Absent:
+def live_log(text: LogText, *, now: datetime | None = None, uptime: float | None = None) -> NamedLog | Absent:
     """What a door of the running kernel gave, parsed. ``uptime``: seconds of its monotonic clock, for events' ages."""
     try:
         log = read_kernel_log(text.data, now=now, uptime=uptime)
     except LogError as error:
         return Absent(AbsenceKind.UNREADABLE, f"{text.origin}: {error}")
-    return LiveLog(text.origin, replace(log, notes=(*log.notes, *text.notes)))
+    return NamedLog(text.origin, replace(log, notes=(*log.notes, *text.notes)))

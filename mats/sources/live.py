@@ -12,16 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mats.device import Device
-from mats.facts import NVIDIA, UNASKED, GpuFacts, LogFacts, MachineFacts, PciDevice, PciLink, pci_address
+from mats.facts import NVIDIA, UNASKED, GpuFacts, MachineFacts, PciDevice, PciLink, pci_address
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo
 from mats.probe import UsageError
 from mats.source import NothingThere, Source
 from mats.sources import host, nvml, sysfs
 from mats.sources._aside import side_by_side
 from mats.sources._join import join, join_machines
-from mats.sources._kernel_doors import LogText, Run, first_door, run_command
+from mats.sources._kernel_doors import KMSG, LogText, Run, first_door, read_journal, run_command
 from mats.sources._nvml_gpu import unknown_gpu
 from mats.sources._picture import chosen, describe, nothing_there, title_of
 from mats.sources._warm import warm
@@ -37,6 +38,9 @@ _NVML_SHARE = 0.9
 _SMI_SECONDS = 20.0
 _OF_DRIVER = (b"NVRM", b"SXid", b"nvidia")
 _HANDED_ON = ("vfio-pci", "vfio_pci")
+
+if TYPE_CHECKING:
+    from mats.sources.kernel_log import NamedLog
 
 Selection = tuple[str, ...]
 
@@ -158,19 +162,30 @@ def _nvidia(bus: MachineFacts) -> list[PciDevice]:
 
 
 def _log(machine: Machine, expected: bool) -> MachineFacts:
-    """``expected``: the bus shows a GPU of NVIDIA, so that a log which does not name its driver says something."""
-    return MachineFacts(log=first_door(machine.root, machine.run, lambda text: _parsed(text, machine.now(), expected)))
+    """``expected``: the bus shows a GPU of NVIDIA, so that a log which does not name its driver says something.
+
+    The kernel's own buffer is small: where it has lost its beginning, the journal is read beside it.
+    """
+    first = first_door(machine.root, machine.run, lambda text: _parsed(text, machine.now(), expected))
+    if isinstance(first, Absent):
+        return MachineFacts(log=first)
+    logs = [first]
+    if first.origin == KMSG and not first.log.from_start:
+        journal = read_journal(machine.run)
+        more = journal if isinstance(journal, Absent) else _parsed(journal, machine.now(), True)
+        logs += [] if isinstance(more, Absent) else [more]
+    from mats.sources._log_facts import log_facts
+
+    return MachineFacts(log=log_facts(logs))
 
 
-def _parsed(text: LogText, now: datetime, expected: bool) -> LogFacts | Absent:
+def _parsed(text: LogText, now: datetime, expected: bool) -> NamedLog | Absent:
     """The parser is loaded when there is something to parse."""
     if not expected and not any(word in text.data for word in _OF_DRIVER):
         return Absent(AbsenceKind.NOT_FOUND, f"{text.origin}: it holds no line of the NVIDIA driver")
     from mats.sources import kernel_log
-    from mats.sources._log_facts import NamedLog, log_facts
 
-    live = kernel_log.live_log(text, now=now, uptime=time.clock_gettime(time.CLOCK_MONOTONIC))
-    return live if isinstance(live, Absent) else log_facts([NamedLog(live.origin, live.log)])
+    return kernel_log.live_log(text, now=now, uptime=time.clock_gettime(time.CLOCK_MONOTONIC))
 
 
 def _around(machine: Machine) -> host.Surroundings:

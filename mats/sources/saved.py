@@ -19,12 +19,13 @@ from mats.source import NothingThere, Source
 from mats.sources import _claims
 from mats.sources._events import KernelLog, LoggedGpu
 from mats.sources._join import join_machines
-from mats.sources._log_facts import NamedLog, log_facts
+from mats.sources._log_facts import log_facts
 from mats.sources._outside_logs import ControllerEvent, WindowsEvent
 from mats.sources._picture import describe, nothing_there, title_of
 from mats.sources.bug_report import BugReport
 from mats.sources.dcgm import DcgmDiag, DcgmHealth, DcgmSample
 from mats.sources.evidence import Evidence, EvidenceError, Found, Kind, NotOfHealth, read_evidence
+from mats.sources.kernel_log import NamedLog
 from mats.sources.sysfs import PciFacts
 
 HOUR = 3600.0

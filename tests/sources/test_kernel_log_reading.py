@@ -32,7 +32,7 @@ from mats.sources._kernel_doors import (
 from mats.sources._outside_logs import lost_handles, parse_controller_log, parse_windows_event
 from mats.sources._xid_details import nvlink5, recovery
 from mats.sources._xid_table import conflicts, describe
-from mats.sources.kernel_log import LiveLog, coverage, live_log, parse_kernel_log, read_kernel_log, recognises
+from mats.sources.kernel_log import NamedLog, coverage, live_log, parse_kernel_log, read_kernel_log, recognises
 
 XID = b"4,812,9051117204,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=17, name=train, GPU has fallen off the bus.\n"
 NO_JOURNAL = "Hint: You are currently not seeing messages from other users and the system.\n"
@@ -69,7 +69,7 @@ def test_the_kernels_buffer_is_read_to_its_end(root: Path) -> None:
 
     live = first_door(root, no_command, lambda text: live_log(text, uptime=9060.0))
 
-    assert isinstance(live, LiveLog)
+    assert isinstance(live, NamedLog)
     assert live.origin == "/dev/kmsg"
     assert len(live.log.events) == 2
     (incident,) = group(live.log)
@@ -90,7 +90,7 @@ def test_records_come_one_by_one_and_overwritten_ones_are_told(root: Path, monke
 
     live = first_door(root, no_command, live_log)
 
-    assert isinstance(live, LiveLog)
+    assert isinstance(live, NamedLog)
     assert len(live.log.events) == 2
     assert live.log.notes == ("lines were overwritten while the log was read",)
 
@@ -163,7 +163,7 @@ def test_the_first_log_that_can_be_read_is_taken(root: Path) -> None:
 
     live = first_door(root, run, live_log)
 
-    assert isinstance(live, LiveLog)
+    assert isinstance(live, NamedLog)
     assert live.origin == "dmesg"
     assert asked == ["journalctl", "dmesg"]
     assert len(live.log.events) == 1

@@ -302,6 +302,25 @@ def test_a_log_without_the_driver_says_something_only_where_a_card_is(root: Path
     assert expected or (isinstance(facts.log, Absent) and "no line of the NVIDIA driver" in facts.log.reason)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_journal_is_read_beside_a_buffer_that_has_lost_its_beginning(root: Path, whole: bool) -> None:
+    begun = "6,0,0,-;Linux version 6.8\n" if whole else ""
+    old, new = (
+        "NVRM: Xid (PCI:0000:10:00): 79, pid=1, name=a, off",
+        "NVRM: Xid (PCI:0000:11:00): 48, pid=2, name=b, DBE",
+    )
+    write(root, "dev/kmsg", f"{begun}4,1,90000000,-;{new}\n")
+    journal = f"1764400000.000000 h kernel: {old}\n1764500000.000000 h kernel: {new}\n".encode()
+    commands = Commands({"journalctl": Finished(0, journal, b"")})
+
+    log = opened(root, told(card(0), card(1)), commands).read().log
+
+    assert isinstance(log, LogFacts)
+    assert sorted(incident.xids for incident in log.incidents) == ([(48,)] if whole else [(48,), (79,)])
+    assert ("journalctl" in commands.asked) is not whole
+    assert log.origin == ("/dev/kmsg" if whole else "/dev/kmsg, journalctl")
+
+
 def test_a_log_that_may_not_be_read_is_absent_with_every_reason(root: Path) -> None:
     commands = Commands({"dmesg": Finished(1, b"", b"dmesg: read kernel buffer failed: Operation not permitted")})
 
