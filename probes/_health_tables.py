@@ -24,6 +24,7 @@ def tables(machine: MachineFacts, cards: Sequence[Card]) -> tuple[Table, ...]:
         incidents(machine, cards),
         paths(machine, cards),
         links(cards),
+        pairs(machine),
         instances(cards),
         processes(cards),
     )
@@ -179,6 +180,33 @@ def links(cards: Sequence[Card]) -> Table:
             )
         )
     return Table("links", "NVLinks", columns, tuple(rows))
+
+
+_WAYS = {
+    "PIX": "through one PCIe switch",
+    "PXB": "through several PCIe switches",
+    "PHB": "through the processor's PCIe bridge",
+    "NODE": "across PCIe bridges of one NUMA node",
+    "SYS": "across the link between processors",
+    "SOC": "across the link between processors",
+}
+
+
+def pairs(machine: MachineFacts) -> Table:
+    """How GPUs reach each other, the pairs of one kind together: each pair is judged by its own kind."""
+    columns = (Column("connection"), Column("pairs"), Column("meaning"))
+    kinds: dict[str, list[str]] = {}
+    for pair in () if isinstance(machine.pairs, Absent) else machine.pairs:
+        kinds.setdefault(pair.connection, []).append(f"{pair.first}-{pair.second}")
+    rows = tuple((kind, ", ".join(found), _meaning(kind)) for kind, found in sorted(kinds.items()))
+    return Table("pairs", "Ways between GPUs", columns, rows)
+
+
+def _meaning(kind: str) -> str:
+    number = kind.removeprefix("NV")
+    if kind != number and number.isdigit():
+        return "one NVLink" if number == "1" else f"{number} NVLinks"
+    return _WAYS.get(kind, "not known")
 
 
 def instances(cards: Sequence[Card]) -> Table:

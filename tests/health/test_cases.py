@@ -288,7 +288,7 @@ CASES = (
         ("HLT-070",),
         ("HLT-070 GPU 2:", "all its NVLinks are down", "12 are up on other GPUs"),
     ),
-    Case("links/topo_m_a40x4_nv4_pairs.txt", UNKNOWN, (), ("4 GPUs",), ("FAIL", "WARN")),
+    Case("links/topo_m_a40x4_nv4_pairs.txt", UNKNOWN, (), ("4 GPUs", "NV4", "0-1, 2-3", "4 NVLinks"), ("FAIL", "WARN")),
     Case(
         "links/syslog_aer_correctable.txt",
         UNKNOWN,
