@@ -18,7 +18,7 @@ from mats.codec import run_from_json
 from mats.model import Verdict
 
 TESTS = str(Path(__file__).resolve().parent.parent)
-HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray", "pydantic")
+HEAVY = ("numpy", "torch", "cupy", "plotly", "pynvml", "psutil", "jinja2", "rich", "ray", "pydantic", "mats.facts")
 CPU_LIMIT = 0.25
 """Seconds of processor time that help may take, by the project's design."""
 SHARE_LIMIT = 2.5
@@ -77,6 +77,24 @@ def processor_time(code: str, folder: Path) -> float:
     python(code, folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize("module", ["mats.cli.dispatch", "typer.main", "mats.probes"])
+def test_ctrl_c_while_modules_are_loaded_is_a_sentence(tmp_path: Path, module: str) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "from mats.cli.main import run\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['mats', '--help']\n"
+        "run()\n"
+    )
+
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (finished.returncode, finished.stdout, finished.stderr) == (2, "", "mats: interrupted\n")
 
 
 def started(manner: str, folder: Path) -> subprocess.Popen[str]:
