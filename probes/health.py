@@ -12,9 +12,10 @@ No daemon, no root, no load, unless --load asks for a copy that keeps the PCIe l
 How it judges. Unknown is not healthy: a GPU must answer, and it must be known whether it had memory errors and whether
 memory waits to be replaced; else the verdict is unknown, with the reason. Everything else that could not be seen is
 listed, and makes the verdict unknown only where --must-see names it. A PCIe link at rest is never failed. Limits of
-temperature are those of the card's own driver. Totals of errors that are corrected are notes: rates need --baseline,
-a saved run of this check, which also shows new replacements, lost lanes and GPUs that are gone. Where sources disagree
-on what an event means, the finding shows it.
+temperature are those of the card's own driver. A serious incident of the log fails until the system or the driver is
+started again, or for as long as --log-window says; one of over an hour ago on a GPU whose driver wants nothing done is
+a warning. Totals of errors that are corrected are notes: rates need --baseline, a saved run of this check, which also
+shows new replacements, lost lanes and GPUs that are gone. Where sources disagree on an event, the finding shows it.
 
 What it cannot see. Cells that fail without ECC: mats stress tests the memory itself. What a driver hides: with MIG the
 counters of the whole GPU, in a virtual GPU all of them. Events that have left the kernel's log. What was before the
