@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any, TypeVar
 
 from mats.facts import UNASKED, GpuFacts, IncidentFacts, LinkFacts, LogFacts, MachineFacts, PciDevice, Text
@@ -99,11 +100,11 @@ def _join_gpus(first: tuple[GpuFacts, ...], second: tuple[GpuFacts, ...]) -> tup
         if place is None:
             gpus.append(other)
             continue
-        gpus[place] = _join_two(gpus[place], other)
+        whole = _join_two(gpus[place], other)
         # What was known by its address alone and by its number alone may turn out to be one GPU.
-        for twin in [each for each in gpus[place + 1 :] if _agree(gpus[place], each)]:
-            gpus[place] = _join_two(gpus[place], twin)
-            gpus.remove(twin)
+        twins = [twin for twin in (*gpus[:place], *gpus[place + 1 :]) if _agree(whole, twin)]
+        gpus[place] = reduce(_join_two, twins, whole)
+        gpus = [gpu for gpu in gpus if not any(gpu is twin for twin in twins)]
     return tuple(gpus)
 
 

@@ -31,16 +31,7 @@ _KEPT_WIDTH = 2_000
 _FOLLOW_LINES = 20
 """How many lines may lie between the lines of one event."""
 
-_WORDS = (
-    "NVRM",
-    "SXid",
-    "PCIe",
-    "BAR ",
-    "AER",
-    "Linux version",
-    "callbacks suppressed",
-    "error status/mask",
-)
+_WORDS = ("NVRM", "SXid", "PCIe", "BAR ", "AER", "Linux version", "callbacks suppressed", "error status/mask")
 """One of them stands in every line that may be of an event, but for those that name an error of a port again."""
 _MANY = 20
 """With one line of so many kept, all are looked at in turn."""
