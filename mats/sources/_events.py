@@ -253,6 +253,8 @@ class KernelLog:
     notes: tuple[str, ...] = ()
     raw: tuple[tuple[int, str], ...] = ()
     """Number and text of each line that an event begins with."""
+    hosts: tuple[str, ...] = ()
+    """Names of the machines that its lines are of, where the lines tell them; of a collected log there are several."""
 
     def of(self, pci: str) -> tuple[Event, ...]:
         """The events of one card or port, by its address in any form. Raises LogError."""

@@ -35,6 +35,7 @@ _WORDS = ("NVRM", "SXid", "PCIe", "BAR ", "AER", "Linux version", "callbacks sup
 """One of them stands in every line that may be of an event, but for those that name an error of a port again."""
 _MANY = 20
 """With one line of so many kept, all are looked at in turn."""
+_HOSTS_AT_MOST = 100
 _HEAD_LINES = 5
 """A log that is whole has the kernel's own name within its first lines."""
 
@@ -96,6 +97,7 @@ class Collector:
     _lost: tuple[int, str | Absent] = (0, NO_ADDRESS)
     _mismatch: DriverEvent | None = None
     _uptime: float = 0.0
+    _hosts: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._prefixes = PrefixReader(self.now)
@@ -161,6 +163,8 @@ class Collector:
             return
         message, stamp = read.message, read.stamp
         self.known_lines += read.known
+        if read.host and len(self._hosts) < _HOSTS_AT_MOST:
+            self._hosts.setdefault(read.host)
         self._boot(number, message, stamp)
         if "NVRM" in message:
             self.driver_lines += 1
@@ -383,6 +387,7 @@ class Collector:
             from_start=self.from_start,
             quoted=self.quoted,
             left_out=self._candidates - len(self._kept),
+            hosts=tuple(self._hosts),
             raw=tuple((number, line.strip()) for number, line in self._kept if number in told),
         )
 

@@ -33,6 +33,8 @@ class Line:
     writer: Writer = Writer.UNKNOWN
     known: bool = False
     """A prefix of a known form was found."""
+    host: str = ""
+    """Name of the machine, where the prefix tells it."""
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
@@ -128,7 +130,7 @@ class PrefixReader:
             dated = stamp if isinstance(new.wall, Absent) else new
             stamp = Stamp(uptime, dated.wall, dated.year_told)
         writer = line.writer if step.writer is Writer.UNKNOWN else step.writer
-        return self._read(Line(step.message, stamp, writer, known=True), depth - 1)
+        return self._read(Line(step.message, stamp, writer, True, step.host or line.host), depth - 1)
 
     def _step(self, text: str) -> Line | None:
         """One prefix taken off, or None when none is left."""
@@ -255,7 +257,7 @@ def _tagged(text: str, stamp: Stamp) -> Line:
     if tag is None:
         return Line(text, stamp)
     kernel = tag[2] or tag[3] == "kernel"
-    return Line(text[tag.end() :], stamp, Writer.KERNEL if kernel else Writer.PROGRAM)
+    return Line(text[tag.end() :], stamp, Writer.KERNEL if kernel else Writer.PROGRAM, host=tag[1])
 
 
 def _facility(priority: int) -> Writer:

@@ -42,6 +42,7 @@ FULLNESS = (
     Kind.GPUSTAT,
 )
 """Kinds by how much they tell of a GPU; the bus and what is not here come last."""
+_NAMED_AT_MOST = 5
 _TIMES = ("%a %b %d %H:%M:%S %Y", "%a %b %d %I:%M:%S %p %Y", "%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S")
 _ZONE = re.compile(r" [A-Z]{3,5}(?= \d{4}$)")
 
@@ -130,7 +131,14 @@ def machine_of(evidence: Evidence) -> MachineFacts:
     for found in evidence.found:
         if found.cut:
             cuts.setdefault(found.cut, found.origin)
-    said = (*machine.notes, *evidence.notes, *notes, *_two_moments(pieces), *_contradictions(pieces))
+    said = (
+        *machine.notes,
+        *evidence.notes,
+        *notes,
+        *_names(pieces, logs),
+        *_two_moments(pieces),
+        *_contradictions(pieces),
+    )
     return replace(
         machine, partial="; ".join(f"{origin}: {cut}" for cut, origin in cuts.items()), notes=tuple(dict.fromkeys(said))
     )
@@ -236,13 +244,11 @@ def _two_moments(pieces: Sequence[Piece]) -> list[str]:
 def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[str]]:
     """The pieces, those of another machine made so that their GPUs are not taken for those of the first; and notes."""
     known: set[str] = set()
-    name: str = ""
     first = ""
     kept, notes = [], []
     for piece in pieces:
         gpus = _gpus(piece.machine)
         uuids = {gpu.uuid for gpu in gpus if isinstance(gpu.uuid, str)}
-        own = piece.machine.host.name
         if known and uuids and not known & uuids:
             notes.append(
                 f"{piece.origin} tells of other GPUs than {first} (no UUID is in both): they are of two machines, or "
@@ -252,9 +258,6 @@ def _apart(pieces: Sequence[Piece]) -> tuple[list[Piece], list[str]]:
         elif uuids:
             first = first or piece.origin
             known |= uuids
-        if isinstance(own, str) and name and own != name:
-            notes.append(f"{piece.origin} was written on {own}, another file on {name}: one picture is made of both")
-        name = name or (own if isinstance(own, str) else "")
         kept.append(piece)
     return kept, notes
 
@@ -293,6 +296,21 @@ def _gpus(machine: MachineFacts) -> tuple[GpuFacts, ...]:
 def _by_uuid_only(gpu: GpuFacts) -> GpuFacts:
     other = Absent(AbsenceKind.UNREADABLE, "it is that of another machine than the first file's")
     return replace(gpu, index=other, pci=other)
+
+
+def _names(pieces: Sequence[Piece], logs: Sequence[NamedLog]) -> list[str]:
+    """Where the files name several machines: all of them are taken for one."""
+    told: dict[str, str] = {}
+    for piece in pieces:
+        if isinstance(piece.machine.host.name, str):
+            told.setdefault(piece.machine.host.name.partition(".")[0].casefold(), piece.origin)
+    for named in logs:
+        for host in named.log.hosts:
+            told.setdefault(host.partition(".")[0].casefold(), named.origin)
+    if len(told) < 2:
+        return []
+    said = ", ".join(f"{name} ({origin})" for name, origin in list(told.items())[:_NAMED_AT_MOST])
+    return [f"{len(told)} machines are named: {said}; one picture is made of all"]
 
 
 def _contradictions(pieces: Sequence[Piece]) -> list[str]:

@@ -113,6 +113,17 @@ def test_one_incident_in_two_logs_of_a_machine_is_one(tmp_path: Path) -> None:
     assert "ring: 1 lines" in machine.log.covers and "syslog: 1 lines" in machine.log.covers
 
 
+def test_logs_of_several_machines_are_said(tmp_path: Path) -> None:
+    one, other = (XID.format(prefix=f"Feb  1 10:00:00 {name} kernel: ") for name in ("node1", "node2.example"))
+
+    machine = picture(tmp_path, one=one, other=other)
+    alone = picture(tmp_path, one=one, ring=XID.format(prefix="[   10.000000] "))
+
+    (note,) = machine.notes
+    assert note.startswith("2 machines are named: node1 (") and "node2 (" in note
+    assert alone.notes == ()
+
+
 def test_incidents_of_two_days_in_two_logs_are_two(tmp_path: Path) -> None:
     first, second = (XID.format(prefix=f"[Mon Feb  {day} 10:00:00 2026] ") for day in (2, 9))
 
