@@ -130,6 +130,8 @@ def _share(card: Card, way: Path) -> Reading:
     if isinstance(now, Absent) or isinstance(most, Absent):
         return now if isinstance(now, Absent) else most
     best = min(most.value, _driver_best(card) or most.value)
+    if best <= 0 or now.value <= 0:
+        return Absent(AbsenceKind.UNREADABLE, "PCIe link: it reads as one without lanes")
     return Quantity(min(1.0, now.value / best), Unit.RATIO)
 
 
