@@ -11,7 +11,8 @@ from mats.facts import MachineFacts
 from mats.model import AbsenceKind, Absent, Column, Measurement, Observation, Quantity, Reading, Result, Table, Unit
 
 from ._health_bus import path
-from ._health_card import PREFIX, Card, Labels, Seen, check, listed, number, plural, value_of
+from ._health_card import PREFIX, Card, Labels, Seen, check, value_of
+from ._health_text import listed, number, plural
 
 _MEMORY = {
     "ecc.lifetime": "uncorrected errors in the card's life",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from mats.facts import LEGACY_WINDOW, PathLink, PciDevice, PciLink, narrowest, path_of
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import NONE, ONE, Card, CardCheck, Seen, number, size, value_of
+from ._health_card import NONE, ONE, Card, CardCheck, Seen, value_of
+from ._health_text import number, size
 
 _RATES = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _GUEST = "a virtual machine shows ports and windows of its own making"

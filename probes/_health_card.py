@@ -21,7 +21,6 @@ NONE, ONE = Quantity(0, Unit.COUNT), Quantity(1, Unit.COUNT)
 _BARE = ("none", "", "n/a", "host vgpu", "host vsga", "bare metal")
 PORTS = ("switch", "pcie")
 """Kinds of incidents whose address may be that of a switch or a port."""
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def check(
@@ -137,7 +136,8 @@ def cards_of(machine: MachineFacts) -> tuple[Card, ...]:
     known = {device.address: device for device in devices}
     gpus = () if isinstance(machine.gpus, Absent) else machine.gpus
     if not gpus:
-        why = machine.gpus if isinstance(machine.gpus, Absent) else _unlisted(machine)
+        unlisted = Absent(AbsenceKind.NOT_FOUND, "the driver lists no GPU")
+        why = machine.gpus if isinstance(machine.gpus, Absent) else unlisted
         gpus = tuple(
             GpuFacts(pci=device.address, answers=_dead(device), asleep=_asleep(device, why), name=device.name)
             for device in endpoints(devices)
@@ -177,10 +177,6 @@ def _named(machine: MachineFacts) -> tuple[GpuFacts, ...]:
     return tuple({_label(each): each for each in found}.values())
 
 
-def _unlisted(machine: MachineFacts) -> Absent:
-    return Absent(AbsenceKind.NOT_FOUND, "the driver lists no GPU")
-
-
 def _dead(device: PciDevice) -> Flag:
     if not device.answers:
         return False
@@ -208,12 +204,11 @@ def first_known(*readings: Reading) -> Reading:
 
 
 def total(*readings: Reading) -> Reading:
-    """The sum of those that are there; absent with the first reason where none is."""
-    known = [reading.value for reading in readings if isinstance(reading, Quantity)]
-    if not known:
-        return readings[0]
-    first = next(reading for reading in readings if isinstance(reading, Quantity))
-    return Quantity(sum(known), first.unit)
+    """The sum. Where a part is absent, more than 0 is known to be at least that, and 0 is not known at all."""
+    known = [reading for reading in readings if isinstance(reading, Quantity)]
+    missing = [reading for reading in readings if isinstance(reading, Absent)]
+    whole = sum(reading.value for reading in known)
+    return missing[0] if missing and not whole else Quantity(whole, known[0].unit)
 
 
 def difference(minuend: Reading, subtrahend: Reading) -> Reading:
@@ -225,64 +220,3 @@ def difference(minuend: Reading, subtrahend: Reading) -> Reading:
 
 def value_of(reading: Reading) -> float | None:
     return None if isinstance(reading, Absent) else reading.value
-
-
-def number(reading: Reading) -> str:
-    """A count for a sentence, ``not seen`` where it is absent."""
-    return (
-        "not seen" if isinstance(reading, Absent) else f"{reading.value:,.6g}" if _small(reading) else _whole(reading)
-    )
-
-
-def _small(reading: Quantity) -> bool:
-    return abs(reading.value) < 1e6
-
-
-def _whole(reading: Quantity) -> str:
-    return f"{reading.value:,.0f}"
-
-
-def size(reading: Reading) -> str:
-    """Bytes with a binary prefix, for a sentence."""
-    if isinstance(reading, Absent):
-        return "not seen"
-    for divisor, name in _UNITS:
-        if abs(reading.value) >= divisor:
-            scaled = reading.value / divisor
-            return f"{scaled:.0f} {name}" if scaled == round(scaled) or scaled >= 1000 else f"{scaled:.2f} {name}"
-    return f"{reading.value:.0f} B"
-
-
-def age(seconds: Reading, until: str = "ago") -> str:
-    """``3 min ago``, ``5 h ago``, ``12 days ago``, in the largest unit that fits."""
-    if isinstance(seconds, Absent):
-        return "at a time that is not told"
-    value = seconds.value
-    for divisor, name in ((86400 * 2, "days"), (3600, "h"), (60, "min")):
-        if value >= divisor:
-            unit = 86400 if name == "days" else divisor
-            return f"{value / unit:.0f} {name} {until}"
-    return f"{value:.0f} s {until}"
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 row``, ``2 rows``; the first word of a noun with words behind it takes the s: ``2 rows of memory``."""
-    first, _, rest = noun.partition(" of ")
-    text = first if count == 1 else f"{first}s"
-    return f"{count:,} {text}" + (f" of {rest}" if rest else "")
-
-
-def many(reading: Reading, noun: str) -> str:
-    """As :func:`plural`, of a count that may be absent."""
-    return f"{noun}: not seen" if isinstance(reading, Absent) else plural(int(reading.value), noun)
-
-
-def listed(words: Iterable[str], most: int = 8) -> str:
-    """``a, b, c and 4 more``."""
-    every = list(dict.fromkeys(words))
-    shown = ", ".join(every[:most])
-    return f"{shown} and {len(every) - most} more" if len(every) > most else shown
-
-
-def absent(kind: AbsenceKind, what: str, why: str) -> Absent:
-    return Absent(kind, f"{what}: {why}")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from mats.facts import EccCounts, Flag
 from mats.model import AbsenceKind, Absent, Quantity, Reading
 
-from ._health_card import NONE, ONE, Card, CardCheck, Seen, as_count, first_known, listed, many, number, total
+from ._health_card import NONE, ONE, Card, CardCheck, Seen, as_count, first_known, total
+from ._health_text import listed, many, number
 
 _NOT_SUPPORTED = AbsenceKind.NOT_SUPPORTED
 

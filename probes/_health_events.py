@@ -17,8 +17,9 @@ from mats.facts import (
 )
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import PORTS, Card, Labels, MachineCheck, Seen, age, check, listed, not_chosen, plural
+from ._health_card import PORTS, Card, Labels, MachineCheck, Seen, check, not_chosen
 from ._health_limits import WINDOW
+from ._health_text import age, listed, plural
 
 _SERIOUS = (IncidentGrade.LINK, IncidentGrade.RESET, IncidentGrade.REBOOT, IncidentGrade.SERVICE)
 _SUSPECT = (IncidentGrade.CHECK,)

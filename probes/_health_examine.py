@@ -18,9 +18,10 @@ from . import (
     _health_work,
 )
 from ._health_baseline import cards_table, compare, moment
-from ._health_card import NONE, ONE, PREFIX, Card, CardCheck, MachineCheck, Seen, cards_of, check, listed
+from ._health_card import NONE, ONE, PREFIX, Card, CardCheck, MachineCheck, Seen, cards_of, check
 from ._health_limits import LIMITS, WINDOW
 from ._health_tables import tables
+from ._health_text import listed
 from ._health_words import notes
 
 CARD_CHECKS: tuple[CardCheck, ...] = (

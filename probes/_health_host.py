@@ -8,7 +8,8 @@ from mats.facts import NVIDIA, CallFacts, MachineFacts, PciDevice, endpoints
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
 from ._health_bus import dead_device
-from ._health_card import NONE, ONE, Card, MachineCheck, Seen, as_count, check, listed, number, plural, size, value_of
+from ._health_card import NONE, ONE, Card, MachineCheck, Seen, as_count, check, value_of
+from ._health_text import listed, number, plural, size
 
 _SHORTEST = 1.0
 """Seconds after which a call that was given up is the driver's fault and not that of too little time."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from mats.facts import LinkFacts, MachineFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import NONE, Card, Seen, check, listed, number, value_of
+from ._health_card import NONE, Card, Seen, check, value_of
+from ._health_text import listed, number
 
 _BRIDGED = ("PCIE", "PCI-E", "A40", "A30", "A10", "A800", "RTX", "GEFORCE", "QUADRO", "TITAN", "NVL")
 """Words in names of cards that have NVLinks only with a bridge between two of them."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from mats.facts import RETIRED_PAGES_MAXIMUM, RecoveryAction
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import NONE, ONE, Card, CardCheck, Seen, as_count, many, number, plural, total, value_of
+from ._health_card import NONE, ONE, Card, CardCheck, Seen, as_count, total, value_of
 from ._health_errors import has_no_ecc
+from ._health_text import many, number, plural
 
 _RESETS = (RecoveryAction.RESET, RecoveryAction.REBOOT, RecoveryAction.DRAIN_AND_RESET)
 _NEWER = (RecoveryAction.BUS_RESET, RecoveryAction.SYSTEM_REBOOT)

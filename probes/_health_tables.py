@@ -8,10 +8,11 @@ from mats.facts import GpuFacts, LogFacts, MachineFacts, RecoveryAction
 from mats.model import AbsenceKind, Absent, Cell, Column, Quantity, Reading, Table, Unit
 
 from ._health_bus import link_text, path
-from ._health_card import Card, age, first_known, value_of
+from ._health_card import Card, first_known, value_of
 from ._health_errors import lifetime, uncorrected
 from ._health_events import card_of, title
 from ._health_links import active_links
+from ._health_text import age
 
 _ROWS = 200
 """Rows of the log's incidents that are kept; a machine in trouble writes thousands."""

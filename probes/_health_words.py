@@ -8,10 +8,11 @@ from mats.facts import AMD, INTEL, NVIDIA, LogFacts, MachineFacts, endpoints
 from mats.model import AbsenceKind, Absent, Measurement, Quantity
 
 from ._health_bus import slot_limit
-from ._health_card import PREFIX, Card, listed, plural, size, value_of
+from ._health_card import PREFIX, Card, value_of
 from ._health_errors import has_no_ecc
 from ._health_events import praise
 from ._health_links import active_links
+from ._health_text import listed, plural, size
 
 _RESERVE = 1 << 30
 """Bytes up to which an idle GPU's use is taken for what its driver reserves."""

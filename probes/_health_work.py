@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from mats.facts import HeatFacts, MemoryFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 
-from ._health_card import NONE, ONE, Card, CardCheck, Seen, difference, listed, size, value_of
+from ._health_card import NONE, ONE, Card, CardCheck, Seen, difference, value_of
 from ._health_sizes import NOMINAL, SOURCE
+from ._health_text import listed, size
 
 HARDWARE = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake")
 HEAT = "software thermal slowdown"

@@ -120,7 +120,7 @@ ROWS = (
         "HLT-014",
         NOTE,
         {f"{ECC}.aggregate.dram_uncorrected": count(1)},
-        (f"{ECC}.aggregate.dram_uncorrected", f"{ECC}.aggregate.sram_uncorrected"),
+        (f"{ECC}.aggregate.dram_uncorrected",),
     ),
     Row(
         "HLT-015",
@@ -146,7 +146,7 @@ ROWS = (
         "HLT-019",
         WARN,
         {f"{ECC}.channel_repair_pending": True},
-        (f"{ECC}.channel_repair_pending", f"{ECC}.tpc_repair_pending"),
+        (f"{ECC}.channel_repair_pending",),
     ),
     Row("HLT-019", WARN, {f"{ECC}.tpc_repair_pending": True}, (), name="tpc"),
     Row("HLT-020", FAIL, {f"{ECC}.unrepairable_memory": True}, (f"{ECC}.unrepairable_memory",)),
@@ -171,7 +171,7 @@ ROWS = (
     ),
     Row("HLT-023", FAIL, {f"{REMAP}.failed": count(1)}, (f"{REMAP}.failed",), core=True),
     Row("HLT-024", FAIL, {f"{REMAP}.uncorrectable": count(512)}, (f"{REMAP}.uncorrectable",), also=("HLT-025",)),
-    Row("HLT-025", NOTE, {f"{REMAP}.uncorrectable": count(3)}, (f"{REMAP}.uncorrectable", f"{REMAP}.correctable")),
+    Row("HLT-025", NOTE, {f"{REMAP}.uncorrectable": count(3)}, (f"{REMAP}.uncorrectable",)),
     Row("HLT-026", WARN, {f"{REMAP}.banks.none": count(1)}, (f"{REMAP}.banks.none",)),
     Row("HLT-027", NOTE, {f"{REMAP}.banks.low": count(2)}, (f"{REMAP}.banks.low",)),
     Row(
