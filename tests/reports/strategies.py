@@ -30,27 +30,28 @@ from mats.model import (
 
 text = st.text(max_size=12)
 some_text = st.text(min_size=1, max_size=12)
+readings_names = st.sampled_from(["health.errors", "health.heat"])
 numbers = st.integers(-(2**200), 2**200) | st.floats(allow_nan=False, allow_infinity=False)
 absences = st.builds(Absent, st.sampled_from(AbsenceKind), some_text)
 quantities = st.builds(Quantity, numbers, st.sampled_from(Unit))
 readings = quantities | absences
-pairs = st.lists(st.tuples(text, text), max_size=2).map(tuple)
+pairs = st.lists(st.tuples(text | st.just("gpu"), text | st.sampled_from(["0", "1", "2"])), max_size=2).map(tuple)
 texts = st.lists(text, max_size=2).map(tuple)
 measurements = st.builds(
     Measurement,
-    name=some_text,
+    name=some_text | readings_names,
     reading=readings,
     labels=pairs,
     statistic=text,
     method=text,
     samples=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3).map(tuple),
 )
-cells: st.SearchStrategy[Cell] = st.one_of(numbers, text, absences)
+cells: st.SearchStrategy[Cell] = st.one_of(numbers, text, absences, st.sampled_from(["0", "1"]))
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    names = ["address", "expected", "actual", "time", "errors", "bit", "operation", "duration", "words"]
+    names = ["gpu", "address", "expected", "actual", "time", "errors", "bit", "operation", "duration", "words"]
     columns = draw(
         st.lists(
             st.builds(Column, st.sampled_from(names) | text, st.none() | st.sampled_from(Unit)), min_size=1, max_size=4
@@ -72,7 +73,7 @@ observations = st.builds(
 limits = st.builds(
     Limit,
     code=some_text,
-    measurement=some_text,
+    measurement=some_text | readings_names,
     title=some_text,
     relation=st.sampled_from(Relation),
     bound=quantities,
