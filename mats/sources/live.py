@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mats.device import Device
-from mats.facts import NVIDIA, UNASKED, GpuFacts, MachineFacts, PciDevice, PciLink, pci_address
-from mats.model import AbsenceKind, Absent, Quantity, TargetInfo
+from mats.facts import NVIDIA, UNASKED, GpuFacts, MachineFacts, PciDevice, PciLink
+from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere, Source
 from mats.sources import host, nvml, sysfs
@@ -110,9 +110,8 @@ def read_machine(selection: Selection, seconds: float, machine: Machine) -> Mach
     """Everything at once. Raises NothingThere and UsageError."""
     end = machine.clock() + seconds
     bus = _bus(machine)
-    sleeping = {device.address for device in _nvidia(bus) if device.power_state == "suspended"}
-    awake = [device.address for device in _nvidia(bus) if device.address not in sleeping]
-    asked = _questions(selection, sleeping, awake)
+    sleeping = _sleeping(bus)
+    asked = _questions(selection, bus, sleeping)
     parts = side_by_side(
         {
             **({} if asked is None else {"NVML": lambda: machine.read_nvml(asked, _NVML_SHARE * seconds)}),
@@ -130,16 +129,38 @@ def read_machine(selection: Selection, seconds: float, machine: Machine) -> Mach
     if why:
         raise NothingThere(why, whole)
     whole = _settled(whole, around, driver, sleeping)
-    return _narrowed(whole, selection, lambda: machine.read_nvml((), max(_LEAST, end - machine.clock())))
+    if not selection:
+        return whole
+
+    def others() -> MachineFacts:
+        """All that there are, for the sentence that names them; nobody is woken for it."""
+        return MachineFacts() if sleeping else machine.read_nvml((), max(_LEAST, end - machine.clock()))
+
+    return _narrowed(whole, selection, others)
 
 
-def _questions(selection: Selection, sleeping: set[str], awake: list[str]) -> Selection | None:
-    """The GPUs that NVML is asked for; None when it must not be asked, since that would wake one that sleeps."""
+def _held(bus: MachineFacts) -> list[str]:
+    """Addresses of the GPUs that the driver holds, in the order in which NVML counts them: that of the addresses."""
+    devices = _nvidia(bus)
+    return sorted(each.address for each in devices if isinstance(each.driver, Absent) or each.driver == "nvidia")
+
+
+def _sleeping(bus: MachineFacts) -> dict[str, Reading]:
+    """The GPUs that sleep to save power, by their address, with their number."""
+    held = _held(bus)
+    asleep = [device.address for device in _nvidia(bus) if device.power_state == "suspended"]
+    unknown = Absent(AbsenceKind.NOT_FOUND, "number of the GPU: its driver does not hold it")
+    return {each: Quantity(held.index(each), Unit.COUNT) if each in held else unknown for each in asleep}
+
+
+def _questions(selection: Selection, bus: MachineFacts, sleeping: Mapping[str, Reading]) -> Selection | None:
+    """The GPUs that NVML is asked for; None when it must not be asked, since that would wake one that sleeps.
+
+    NVML finds a GPU by its address or UUID only by asking all, so those that are awake are named by their number.
+    """
     if not sleeping:
         return selection
-    if selection and all(isinstance(pci_address(name), str) for name in selection):
-        wanted = tuple(name for name in selection if pci_address(name) not in sleeping)
-        return wanted or None
+    awake = [str(number) for number, address in enumerate(_held(bus)) if address not in sleeping]
     return tuple(awake) or None
 
 
@@ -226,7 +247,9 @@ def _ask_smi(machine: Machine, seconds: float) -> MachineFacts | Absent:
         return Absent(AbsenceKind.UNREADABLE, f"nvidia-smi: {error}")
 
 
-def _settled(whole: MachineFacts, around: MachineFacts, driver: MachineFacts, sleeping: set[str]) -> MachineFacts:
+def _settled(
+    whole: MachineFacts, around: MachineFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]
+) -> MachineFacts:
     """The joined picture with what only all parts together tell."""
     if isinstance(around.virtualisation, str) and around.virtualisation != "none":
         whole = replace(whole, virtualisation=around.virtualisation)
@@ -238,15 +261,16 @@ def _settled(whole: MachineFacts, around: MachineFacts, driver: MachineFacts, sl
     return replace(whole, gpus=tuple(sorted(gpus, key=_rank)))
 
 
-def _unlisted(gpu: GpuFacts, driver: MachineFacts, sleeping: set[str]) -> GpuFacts:
+def _unlisted(gpu: GpuFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]) -> GpuFacts:
     """A GPU that the bus shows and the driver does not, with the reason for all that only the driver could tell."""
-    if gpu.pci in sleeping:
+    number: Reading | None = sleeping.get(gpu.pci) if isinstance(gpu.pci, str) else None
+    if number is not None:
         why = Absent(AbsenceKind.NOT_TESTED, "the GPU sleeps to save power and was not woken to be asked")
     elif isinstance(driver.gpus, Absent):
         why = driver.gpus
     else:
         why = Absent(AbsenceKind.NOT_FOUND, "the GPU is on the PCI bus, and the driver does not list it")
-    silent = replace(unknown_gpu(0, driver.driver, why), index=why, answers=gpu.answers)
+    silent = replace(unknown_gpu(0, driver.driver, why), index=number or why, answers=gpu.answers)
     return join(gpu, silent)
 
 
@@ -257,8 +281,6 @@ def _rank(gpu: GpuFacts) -> tuple[float, str]:
 
 def _narrowed(whole: MachineFacts, selection: Selection, read_all: Callable[[], MachineFacts]) -> MachineFacts:
     """The selected GPUs. One that is not there is said beside those that are. Raises UsageError."""
-    if not selection:
-        return whole
     if isinstance(whole.gpus, Absent):
         raise UsageError(f"the GPUs of this machine cannot be told apart: {whole.gpus.reason}")
     attached = whole.attached.value if isinstance(whole.attached, Quantity) else None

@@ -114,7 +114,28 @@ def test_a_sleeping_gpu_is_not_asked_for(root: Path, asleep: tuple[str, ...]) ->
     sleeping = [gpu for gpu in gpus(facts) if gpu.asleep is True]
     assert [gpu.pci for gpu in sleeping] == [f"0000:{bus}:00.0" for bus in asleep]
     assert all("was not woken" in gpu.temperature.reason for gpu in sleeping if isinstance(gpu.temperature, Absent))
-    assert nvml.asked == ([] if len(asleep) == 2 else [("0000:11:00.0",)])
+    assert nvml.asked == ([] if len(asleep) == 2 else [("1",)])
+
+
+@pytest.mark.parametrize("name", ["0000:10:00.0", "0"])
+def test_a_chosen_gpu_that_sleeps_is_told_and_not_asked_for(root: Path, name: str) -> None:
+    write(root, "sys/bus/pci/devices/0000:10:00.0/power/runtime_status", "suspended\n")
+    nvml = Nvml(told(card(1)))
+
+    facts = open_source((name,), None, refuse, machine(root, nvml)).read()
+
+    assert [(gpu.pci, gpu.index, gpu.asleep) for gpu in gpus(facts)] == [("0000:10:00.0", count(0), True)]
+    assert nvml.asked == [("1",)]
+
+
+def test_nobody_is_woken_to_say_which_gpus_there_are(root: Path) -> None:
+    write(root, "sys/bus/pci/devices/0000:10:00.0/power/runtime_status", "suspended\n")
+    nvml = Nvml(told(card(1)))
+
+    with pytest.raises(UsageError, match="there is no GPU 7; there are 0"):
+        open_source(("7",), None, refuse, machine(root, nvml))
+
+    assert nvml.asked == [("1",)]
 
 
 def test_nvidia_smi_is_asked_only_where_nvml_cannot_be(root: Path) -> None:
