@@ -1,0 +1,68 @@
+"""What ``mats health`` says of a capture is what it says of the machine, also without names and numbers of identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mats.cli.options import probe_values
+from mats.judge import judge
+from mats.model import Observation, Result, TargetInfo, Verdict
+from mats.registry import open_source, probes
+from mats.source import Source
+from mats.sources._redact import Identity, redacted
+from mats.sources.capture import Capture, capture_to_bytes
+from mats.sources.saved import open_source as open_saved
+from mats.target import Target
+
+from .stand_in import library
+
+HEALTH = probes()["health"]
+Said = tuple[Verdict, list[tuple[str, str]]]
+
+
+@dataclass
+class Asked:
+    """The probe's context with the values that it has when nobody gives any."""
+
+    options: Mapping[str, Any]
+    seed: int = 1
+    resumed: Result | None = None
+
+    def stopping(self) -> str:
+        return ""
+
+    def progress(self, done: float, total: float, text: str) -> None:
+        """Nobody looks."""
+
+    def save(self, observation: Observation) -> None:
+        """Nothing is kept."""
+
+
+def said(source: Source, info: TargetInfo) -> Said:
+    """The verdict, and each limit that was broken with the GPU."""
+    observation = HEALTH.measure(source, Asked(probe_values(HEALTH, {})))
+    verdict, _, findings = judge(observation, HEALTH.limits, "cuda", info.name)
+    labels = [(finding.code, dict(finding.measurement.labels).get("gpu", "")) for finding in findings]
+    return verdict, sorted(labels)
+
+
+@pytest.mark.parametrize("names_kept", [True, False])
+@pytest.mark.parametrize(
+    "profile", ["h100x8", "fallen_off_bus", "remap_pending", "rtx4090", "v100_retired", "a100_mig"]
+)
+def test_a_capture_is_judged_as_the_machine_is(tmp_path: Path, profile: str, names_kept: bool) -> None:
+    library(profile)  # skips the test, and says so, where it was not built
+    live = open_source(Target("sim", profile), 30.0)
+    capture = Capture("mats 1", "2026-11-30T12:00:00+00:00", live.read())
+    path = tmp_path / "capture.gz"
+
+    path.write_bytes(capture_to_bytes(capture if names_kept else redacted(capture, Identity(("vm",), ("root",)))))
+    saved = open_saved((path,))
+
+    assert said(saved, saved.describe()) == said(live, live.describe())
+    live.close()
