@@ -116,7 +116,9 @@ def test_memory(device: Device, context: Context) -> Observation:
         reason = f"only {state.free >> 20} MiB are free and {asked.headroom >> 20} MiB stay free as headroom"
         return nothing_tested(reason)
     most = room(info.kind, state, asked)
-    chunks, refused = allocate_chunks(device, min(asked.wanted, most))
+    chunks, refused = allocate_chunks(device, min(asked.wanted, most), context.stopping)
+    if why := context.stopping():
+        return nothing_tested(f"{why} while memory was being had")
     if not chunks:
         return nothing_tested(refused or f"only {most >> 20} MiB can be had")
     session = _Session(device, context, settings, asked, state.total, chunks, account(state, _size(chunks), asked))

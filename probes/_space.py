@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mats.device import Buffer, Device, MemoryState, OutOfMemory
@@ -80,16 +81,20 @@ def default_headroom(kind: str, total: int) -> int:
     return max(256 << 20, total // 100)
 
 
-def allocate_chunks(device: Device, wanted: int) -> tuple[tuple[Chunk, ...], str]:
+def allocate_chunks(
+    device: Device, wanted: int, stopping: Callable[[], str] = lambda: ""
+) -> tuple[tuple[Chunk, ...], str]:
     """Chunks of together at most ``wanted`` bytes, and why it is less (empty when it is not).
 
     Large chunks first; when the device refuses one, smaller ones, down to one page: a fragmented device is still
-    tested nearly whole.
+    tested nearly whole. ``stopping`` is asked ahead of each: a machine takes seconds to find hundreds of GiB.
     """
     size = chunk_size(wanted)
     chunks: list[Chunk] = []
     got, refused = 0, ""
     while wanted - got >= PAGE:
+        if why := stopping():
+            return tuple(chunks), why
         size = min(size, (wanted - got) // PAGE * PAGE)
         try:
             buffer = device.allocate(size)

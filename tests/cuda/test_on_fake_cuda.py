@@ -34,7 +34,10 @@ def test_the_tests_of_a_real_gpu_hold_on_the_fake_driver(folder: str) -> None:
     without = "not checked and not kernel_is_right and not bandwidths and not nvml"
 
     done = on_fake(
-        folder, "pytest", [*PYTEST, "-k", without, str(ROOT / "tests" / "gpu")], MATS_FAKE_CUDA="memory=4294967296"
+        folder,
+        "pytest",
+        [*PYTEST, "-k", without, str(ROOT / "tests" / "gpu" / "test_real_gpu.py")],
+        MATS_FAKE_CUDA="memory=4294967296",
     )
 
     assert done.returncode == 0, done.stdout

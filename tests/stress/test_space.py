@@ -145,3 +145,11 @@ def test_a_simulated_card_gives_nothing_to_the_tester() -> None:
     now = state(16 * MIB, 16 * MIB)
     asked = space.request("sim", now, 8 * MIB, None, None)
     assert dict(space.account(now, 8 * MIB, asked)) == {"not asked for": 8 * MIB}
+
+
+def test_a_wish_to_stop_is_heeded_between_two_chunks() -> None:
+    asked = iter(["", "", "stopped by Ctrl-C"])
+
+    chunks, refused = space.allocate_chunks(lender(1 << 50), 1024 * MIB, lambda: next(asked))
+
+    assert (len(chunks), refused) == (2, "stopped by Ctrl-C")

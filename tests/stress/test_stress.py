@@ -128,6 +128,15 @@ def test_ctrl_c_leaves_the_test_partial_and_is_no_end_of_its_own(monkeypatch: py
     assert not any("The test stopped" in note for note in observation.notes)
 
 
+def test_ctrl_c_while_memory_is_allocated_ends_at_once_with_nothing_tested() -> None:
+    observation = simulate("healthy", capacity=64 * MIB, context=Bench(polls=3))
+
+    reading = observation.measurements[0].reading
+    assert isinstance(reading, Absent)
+    assert reading.reason == "interrupted by the user while memory was being had"
+    assert verdict(observation) is Verdict.UNKNOWN
+
+
 @pytest.mark.parametrize(("tests", "told"), [("march-c,own-address", True), ("own-address", False)])
 def test_how_far_a_march_was_ordered_is_told(tests: str, told: bool) -> None:
     observation = simulate("healthy", capacity=4 * MIB, tests=tests)
