@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mats import __version__
-from mats.cli.arch import source_target
+from mats.cli._lines import wrapped
+from mats.cli.arch import WIDEST, source_target
 from mats.cli.exits import ExitCode
 from mats.cli.options import Values, read_value
+from mats.cli.outputs import columns
 from mats.cli.world import World
 from mats.facts import LogFacts, MachineFacts
 from mats.model import Absent
@@ -51,7 +53,7 @@ def capture(values: Values, world: World, collect: Collect | None = None) -> int
     except OSError as error:
         raise UsageError(f"--output: {path} cannot be written: {error.strerror or error}") from None
     name = values.get("output") or path.name
-    world.say(_said(str(name), data, facts, nothing, redacted=whole.redacted))
+    world.say(_said(str(name), data, facts, nothing, redacted=whole.redacted, width=min(columns(world), WIDEST)))
     return ExitCode.OK
 
 
@@ -103,16 +105,19 @@ def _write_out(data: bytes, world: World) -> None:
     stream.flush()
 
 
-def _said(name: str, data: bytes, facts: MachineFacts, nothing: str, *, redacted: bool) -> str:
+def _said(name: str, data: bytes, facts: MachineFacts, nothing: str, *, redacted: bool, width: int) -> str:
     gpus = 0 if isinstance(facts.gpus, Absent) else len(facts.gpus)
-    parts = [f"{gpus} GPU{'' if gpus == 1 else 's'}"]
+    paragraphs = [f"{name}: {gpus} GPU{'' if gpus == 1 else 's'}, {len(data) / 1024:.0f} KiB."]
     if isinstance(facts.log, LogFacts):
-        parts.append(f"{len(facts.log.incidents)} incidents of the kernel log")
+        count = len(facts.log.incidents)
+        paragraphs.append(f"Kernel log: {count} incident{'' if count == 1 else 's'} in it ({facts.log.covers}).")
     else:
-        parts.append(f"no kernel log ({facts.log.reason.removeprefix('kernel log: ')})")
-    identity = "; names and numbers of identity are replaced" if redacted else ""
-    lines = [f"{name}: {', '.join(parts)}, {len(data) / 1024:.0f} KiB{identity}"]
+        paragraphs.append(f"No kernel log: {facts.log.reason.removeprefix('kernel log: ')}.")
     if nothing:
-        lines.append(nothing)
-    lines.append(f"To judge it, here or elsewhere: mats health --from {name}")
-    return "\n".join(lines)
+        paragraphs.append(f"{nothing[:1].upper()}{nothing[1:]}.")
+    if redacted:
+        paragraphs.append(
+            "Names and numbers of identity are replaced; look through it before you send it all the same."
+        )
+    lines = [line for paragraph in paragraphs for line in wrapped(paragraph, width)]
+    return "\n".join([*lines, f"To judge it, here or elsewhere: mats health --from {name}"])

@@ -64,7 +64,8 @@ def test_a_simulated_machine_is_written_and_said(tmp_path: Path) -> None:
     assert code == ExitCode.OK, told(world)
     assert isinstance(saved(tmp_path / "out.gz").gpus, tuple)
     lines = printed(world).splitlines()
-    assert lines[0].startswith("out.gz: 1 GPU, no kernel log (no permission), ")
+    assert lines[0].startswith("out.gz: 1 GPU, ")
+    assert lines[1] == "No kernel log: no permission."
     assert lines[-1] == "To judge it, here or elsewhere: mats health --from out.gz"
 
 
@@ -88,7 +89,7 @@ def test_redacted_facts_and_texts_hold_no_identity(tmp_path: Path) -> None:
 
     text = gzip.decompress((tmp_path / "out.gz").read_bytes()).decode()
     assert UUID not in text and "falcon" not in text
-    assert "names and numbers of identity are replaced" in printed(world)
+    assert "Names and numbers of identity are replaced" in printed(world)
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_machine_without_a_gpu_is_captured_all_the_same(tmp_path: Path) -> Non
     code = capture({"output": "out.gz"}, world, raw)
 
     assert code == ExitCode.OK
-    assert "0 GPUs" in printed(world) and "there is no NVIDIA GPU here" in printed(world)
+    assert "0 GPUs" in printed(world) and "There is no NVIDIA GPU here." in printed(world)
     assert (tmp_path / "out.gz").exists()
 
 
