@@ -210,9 +210,9 @@ def claims(machine: MachineFacts, cards: tuple[Card, ...]) -> Iterator[Seen]:
         return
     for name, status in (("failed", ClaimStatus.FAIL), ("warned", ClaimStatus.WARN)):
         found = [claim for claim in machine.claims if claim.status is status]
-        groups = dict.fromkeys(_claim_labels(claim) for claim in found)
+        groups = dict.fromkeys(_claim_labels(claim, cards) for claim in found)
         for labels in groups:
-            mine = [claim for claim in found if _claim_labels(claim) == labels]
+            mine = [claim for claim in found if _claim_labels(claim, cards) == labels]
             tools = listed(claim.tool for claim in mine)
             yield from check(
                 f"claims.{name}",
@@ -244,11 +244,14 @@ def _gpus(labels: list[str]) -> str:
     return f" (GPU {listed(labels, 16)})" if any(labels) else ""
 
 
-def _claim_labels(claim: ClaimFacts) -> Labels:
+def _claim_labels(claim: ClaimFacts, cards: Sequence[Card]) -> Labels:
     tool = ("tool", claim.tool)
     if isinstance(claim.gpu, Quantity):
         return (("gpu", str(int(claim.gpu.value))), tool)
-    return (("gpu", claim.pci), tool) if isinstance(claim.pci, str) else (tool,)
+    if isinstance(claim.pci, Absent):
+        return (tool,)
+    known = next((card.label for card in cards if card.gpu.pci == claim.pci), claim.pci)
+    return (("gpu", known), tool)
 
 
 def _of(claim: ClaimFacts) -> str:

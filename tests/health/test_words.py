@@ -242,3 +242,11 @@ def test_a_card_that_nouveau_holds_is_said_once() -> None:
     facts = dataclasses.replace(machine(2), devices=(device(0), device(1), held))
 
     assert codes(changed(facts, "host.modules", ("nvidia", "nouveau"))) == {"HLT-085"}
+
+
+def test_a_claim_by_address_stands_under_the_gpu_that_has_it() -> None:
+    claim = ClaimFacts("a tool", "an event", ClaimStatus.WARN, NOT_THERE, "as planned", gpu(1).pci)
+    facts = dataclasses.replace(machine(), claims=(claim,))
+    (finding,) = judge(examine(facts), LIMITS, "cuda").findings
+
+    assert dict(finding.measurement.labels)["gpu"] == "1"
