@@ -107,7 +107,8 @@ def _write_out(data: bytes, world: World) -> None:
 
 def _said(name: str, data: bytes, facts: MachineFacts, nothing: str, *, redacted: bool, width: int) -> str:
     gpus = 0 if isinstance(facts.gpus, Absent) else len(facts.gpus)
-    paragraphs = [f"{name}: {gpus} GPU{'' if gpus == 1 else 's'}, {len(data) / 1024:.0f} KiB."]
+    what = "simulated GPU" if facts.simulated else "GPU"
+    paragraphs = [f"{name}: {gpus} {what}{'' if gpus == 1 else 's'}, {len(data) / 1024:.0f} KiB."]
     if isinstance(facts.log, LogFacts):
         count = len(facts.log.incidents)
         paragraphs.append(f"Kernel log: {count} incident{'' if count == 1 else 's'} in it ({facts.log.covers}).")

@@ -80,6 +80,9 @@ def open_source(paths: Sequence[Path]) -> Source:
     """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU."""
     evidence = read_files(paths)
     machine = machine_of(evidence)
+    real = [each.origin for each in evidence.found if not getattr(each.facts, "simulated", False)]
+    if machine.simulated and real:
+        raise UsageError(f"{real[0]} is of a real machine and another file of a simulated one: they are never mixed")
     why = "" if _is_evidence(machine) else nothing_there(machine)
     if why:
         raise NothingThere(f"{_named(paths)}: {why}", machine)

@@ -30,7 +30,8 @@ FACTS = MachineFacts(
     gpus=(GpuFacts(index=Quantity(0, Unit.COUNT), uuid=UUID),), host=HostFacts(name="falcon-node07"), log=NOT_READ
 )
 SOURCES: Mapping[str, FakeSource | Exception] = {
-    name: FakeSource(target_info(name, name.split(":")[0]), FACTS) for name in ("cuda:all", "cuda:0", "sim:h100x8")
+    name: FakeSource(target_info(name, name.split(":")[0]), dataclasses.replace(FACTS, simulated="sim" in name))
+    for name in ("cuda:all", "cuda:0", "sim:h100x8")
 }
 
 
@@ -62,9 +63,10 @@ def test_a_simulated_machine_is_written_and_said(tmp_path: Path) -> None:
     code, world = do(tmp_path, "capture --target sim:h100x8 -o out.gz", HEALTHY, sources=SOURCES)
 
     assert code == ExitCode.OK, told(world)
-    assert isinstance(saved(tmp_path / "out.gz").gpus, tuple)
+    assert saved(tmp_path / "out.gz").gpus == FACTS.gpus
+    assert open_source((tmp_path / "out.gz",)).describe().simulated is True
     lines = printed(world).splitlines()
-    assert lines[0].startswith("out.gz: 1 GPU, ")
+    assert lines[0].startswith("out.gz: 1 simulated GPU, ")
     assert lines[1] == "No kernel log: no permission."
     assert lines[-1] == "To judge it, here or elsewhere: mats health --from out.gz"
 

@@ -13,9 +13,10 @@ import pytest
 
 from mats.codec import run_from_json, run_to_json
 from mats.facts import UNASKED, ClaimStatus, GpuFacts, LogFacts, MachineFacts
-from mats.model import Absent, Quantity
+from mats.model import Absent, Quantity, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere
+from mats.sources.capture import Capture, capture_to_bytes
 from mats.sources.saved import open_source
 
 from . import saved
@@ -149,6 +150,18 @@ def test_an_earlier_run_of_our_own_is_a_claim_beside_the_facts(tmp_path: Path) -
 
     assert [(claim.tool.split()[0], claim.status) for claim in machine.claims] == [("mats", ClaimStatus.PASS)]
     assert [gpu.uuid for gpu in gpus(machine)] == [A]
+
+
+def test_a_simulated_machine_is_said_to_be_one_and_never_mixed_with_a_real_one(tmp_path: Path) -> None:
+    gpu = GpuFacts(index=Quantity(0, Unit.COUNT))
+    made_up, real = tmp_path / "made_up.gz", tmp_path / "real"
+    made_up.write_bytes(capture_to_bytes(Capture("mats 1", "now", MachineFacts(gpus=(gpu,), simulated=True))))
+    real.write_text(CSV.format(uuid=A, heat=40))
+
+    assert open_source((made_up,)).describe().simulated is True
+    assert open_source((real,)).describe().simulated is False
+    with pytest.raises(UsageError, match=r"real is of a real machine and another file of a simulated one"):
+        open_source((made_up, real))
 
 
 def test_nothing_of_a_simulated_run_is_taken(tmp_path: Path) -> None:
