@@ -157,15 +157,16 @@ class _Util(ModuleType):
         return found
 
 
-class _Hiding(ctypes.CDLL):
-    """A library without some of its symbols, as an older driver's is."""
+def _open(library: str, hidden: tuple[str, ...]) -> Any:
+    """A library without some of its symbols, as an older driver's is. Raises OSError."""
 
-    hidden: frozenset[str] = frozenset()
+    class Library(ctypes.CDLL):
+        def __getattr__(self, name: str) -> Any:
+            if name in hidden:
+                raise AttributeError(name)
+            return super().__getattr__(name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self.hidden:
-            raise AttributeError(name)
-        return super().__getattr__(name)
+    return Library(library)
 
 
 def _load(package: str, library: str, hidden: tuple[str, ...]) -> Any:
@@ -180,8 +181,7 @@ def _load(package: str, library: str, hidden: tuple[str, ...]) -> Any:
     if outdated(pynvml):
         raise ImportError(outdated(pynvml))
     if library:
-        pynvml.nvmlLib = _Hiding(library)
-        pynvml.nvmlLib.hidden = frozenset(hidden)
+        pynvml.nvmlLib = _open(library, hidden)
     return pynvml
 
 

@@ -27,6 +27,7 @@ HEALTHY: dict[str, Any] = {
     "nvmlSystemGetDriverVersion": "580.65.06",
     "nvmlDeviceGetHandleByUUID": "handle",
     "nvmlDeviceGetName": "NVIDIA H200",
+    "nvmlDeviceGetVirtualizationMode": 0,
     "nvmlDeviceGetTemperature": 41,
     "nvmlDeviceGetPowerUsage": 123_456,
     "nvmlDeviceGetPerformanceState": 0,

@@ -35,6 +35,7 @@ TAKES: dict[str, set[str]] = {
         "memory.used_with_reserved",
     },
     "nvmlDeviceGetComputeRunningProcesses_v3": {"processes"},
+    "nvmlDeviceGetVirtualizationMode": set(),
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": set(),
     "nvmlDeviceGetGraphicsRunningProcesses_v3": set(),
 }
