@@ -15,6 +15,7 @@ from mats.reports.junit import render_junit
 
 from .exposition import parse_exposition
 from .health_runs import HEALTH, broken_machine, healthy_machine, laptop, lost_gpu, sixteen
+from .test_report_console import ESCAPES
 from .test_report_html import read
 
 
@@ -28,6 +29,19 @@ def test_no_line_is_wider_than_asked(example: str, width: int) -> None:
     text = console(HEALTH[example](), width)
 
     assert max(len(line) for line in text.splitlines()) <= width
+
+
+@pytest.mark.parametrize("example", HEALTH)
+def test_colour_changes_no_word(example: str) -> None:
+    plain, coloured = console(HEALTH[example]()), render_console(HEALTH[example](), width=80, colour=True)
+
+    assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
+
+
+def test_the_verdict_on_each_gpu_has_its_colour() -> None:
+    coloured = render_console(broken_machine(), width=80, colour=True)
+
+    assert "\x1b[1;31mFAIL" in coloured and "\x1b[1;33mWARN" in coloured and "\x1b[1;32mpass" in coloured
 
 
 @pytest.mark.parametrize(
