@@ -1,6 +1,7 @@
 """The fault matrix: every fault of the catalogue x geometries x seeds on simulated cards, and clean runs.
 
-``python benchmarks/fault_matrix.py`` prints the table; ``--clean 1000`` adds clean runs. The same functions are run
+``python benchmarks/fault_matrix.py`` prints the table; ``--clean 1000`` adds clean runs,
+``--capacity 32`` makes the cards larger. The same functions are run
 by tests/stress/test_fault_matrix.py. Everything here is SIMULATED: it measures the tests and the classifier against
 the project's own fault model, not against hardware.
 """
@@ -185,9 +186,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--clean", type=int, default=0, help="clean runs to add")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--capacity", type=int, default=16, metavar="MIB", help="memory of each card (default 16)")
     given = parser.parse_args()
     start = time.monotonic()
-    results = run_all(faulty_cases(range(1, given.seeds + 1)), given.workers)
+    results = run_all(faulty_cases(range(1, given.seeds + 1), capacity=given.capacity * MIB), given.workers)
+    print(f"Cards of {given.capacity} MiB.")
     print_table(results)
     if given.clean:
         clean = run_all(clean_cases(given.clean), given.workers)

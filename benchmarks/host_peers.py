@@ -34,6 +34,7 @@ from shlex import split
 
 MIB = 1 << 20
 GB = 1e9
+COMPILED = str(Path(tempfile.gettempdir()) / "mats-host-peers")
 SETTLE_SECONDS = 1.0
 """Between two tools, so that pages are given back."""
 
@@ -102,6 +103,12 @@ def mats_command(setting: Setting, tests: str = "default") -> list[str]:
     return split(f"mats stress --target host --size {size} --duration {seconds} --tests {tests} --json")
 
 
+def on_one_processor(command: list[str]) -> list[str]:
+    """Pinned, so that a tool of one thread per processor has one thread, as memtester has."""
+    program, *words = command
+    return ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), find_program(program) or program, *words]
+
+
 def mats_amount(output: str, _setting: Setting) -> float:
     """The lesser of what was written and what was verified, from the saved run."""
     run, _ = json.JSONDecoder().raw_decode(output)
@@ -117,6 +124,12 @@ TOOLS = (
         lambda s: mats_command(s, "rotated_address"),
         mats_amount,
         "one pattern, new for each pass, as stressapptest does; counted as above",
+    ),
+    Tool(
+        "mats one thread",
+        lambda s: on_one_processor(mats_command(s, "rotated_address")),
+        mats_amount,
+        "the same on one processor, beside memtester, which has one thread",
     ),
     Tool(
         "stressapptest -W",
@@ -162,7 +175,8 @@ TOOLS = (
 
 def run_tool(tool: Tool, setting: Setting) -> Sample:
     """One run. Raises ValueError when the tool failed or its output cannot be read."""
-    environment = os.environ | dict(tool.environment)
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": COMPILED} | dict(tool.environment)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has its files compiled
     program, *words = tool.command(setting)
     command = [find_program(program) or program, *words]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:

@@ -33,10 +33,12 @@ CLEAN_RUNS, GROUP = 1000, 50
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_fault_is_found_and_named(shape: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "capacity"), [*((shape, 16) for shape in SHAPES), ("gddr6-384", 32)], ids=lambda value: str(value)
+)
+def test_every_fault_is_found_and_named(shape: str, capacity: int) -> None:
     # when
-    seen = MATRIX.run_all(MATRIX.faulty_cases((11,), (shape,)), workers=1)
+    seen = MATRIX.run_all(MATRIX.faulty_cases((11,), (shape,), capacity << 20), workers=1)
     # then: each location-bound hard fault is found; names are right, and "unstructured" rather than wrong
     right, wrong = MATRIX.shares(seen)
     named = [(case.case.fault, case.names, case.records) for case in seen if not case.right or case.wrong]
