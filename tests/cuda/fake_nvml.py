@@ -28,6 +28,7 @@ HEALTHY: dict[str, Any] = {
     "nvmlDeviceGetHandleByUUID": "handle",
     "nvmlDeviceGetName": "NVIDIA H200",
     "nvmlDeviceGetVirtualizationMode": 0,
+    "nvmlDeviceGetDriverModel": Code(3),
     "nvmlDeviceGetTemperature": 41,
     "nvmlDeviceGetPowerUsage": 123_456,
     "nvmlDeviceGetPerformanceState": 0,

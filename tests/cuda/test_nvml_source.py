@@ -36,6 +36,7 @@ TAKES: dict[str, set[str]] = {
     },
     "nvmlDeviceGetComputeRunningProcesses_v3": {"processes"},
     "nvmlDeviceGetVirtualizationMode": set(),
+    "nvmlDeviceGetDriverModel": set(),
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": set(),
     "nvmlDeviceGetGraphicsRunningProcesses_v3": set(),
 }
