@@ -32,7 +32,7 @@ def written(folder: Path, text: str) -> Library:
 
 
 def read(
-    own: Library, *, timeout: float = 20, call_timeout: float = 0.4, start_timeout: float = 5
+    own: Library, *, timeout: float = 60, call_timeout: float = 1.0, start_timeout: float = 20
 ) -> tuple[MachineFacts, float]:
     """The machine, and the seconds that it took."""
     started = time.monotonic()
@@ -69,12 +69,12 @@ def test_a_call_that_hangs_costs_its_own_value_and_its_time_limit() -> None:
 
     (gpu,) = gpus(facts)
     assert why(gpu.temperature) is AbsenceKind.TIMED_OUT
-    assert "nvmlDeviceGetTemperature did not return within 0.4 s" in str(gpu.temperature)
+    assert "nvmlDeviceGetTemperature did not return within 1.0 s" in str(gpu.temperature)
     assert gpu.heat.memory == celsius(39)
     assert (gpu.ecc.uncorrected, gpu.remap.pending, gpu.answers) == (count(0), count(0), True)
     (slow,) = facts.slow_calls
     assert (slow.call, slow.gpu, slow.answered) == ("nvmlDeviceGetTemperature", "0", False)
-    assert 0.4 <= slow.seconds < 5
+    assert 1.0 <= slow.seconds < 5
     assert seconds < 10
 
 
@@ -115,10 +115,10 @@ def test_the_time_for_all_is_kept_and_what_was_not_asked_says_so() -> None:
 def test_a_start_that_hangs_is_given_up(tmp_path: Path) -> None:
     own = written(tmp_path, "[system]\ninit = @3600 0\ncount = 1\n")
 
-    facts, seconds = read(own, start_timeout=0.5)
+    facts, seconds = read(own, start_timeout=2.0)
 
-    assert seconds < 6
-    assert "nvmlInit did not return within 0.5 s" in str(facts.nvml_failure)
+    assert seconds < 15
+    assert "nvmlInit did not return within 2.0 s" in str(facts.nvml_failure)
     assert why(facts.gpus) is AbsenceKind.TIMED_OUT
     assert [call.call for call in facts.slow_calls] == ["nvmlInit"]
 
@@ -126,12 +126,12 @@ def test_a_start_that_hangs_is_given_up(tmp_path: Path) -> None:
 def test_a_gpu_whose_first_sight_hangs_is_left_alone(tmp_path: Path) -> None:
     own = written(tmp_path, "[system]\nlike = h100x8\ncount = 2\n[0]\nhandle = @3600 0\n")
 
-    facts, seconds = read(own, start_timeout=0.5)
+    facts, seconds = read(own, start_timeout=2.0)
 
     stuck, fine = gpus(facts)
     assert why(stuck.answers) is why(stuck.temperature) is AbsenceKind.TIMED_OUT
     assert fine.temperature == celsius(31)
-    assert seconds < 8
+    assert seconds < 15
 
 
 def test_a_call_that_is_slow_answers_and_is_named() -> None:
@@ -247,7 +247,7 @@ def test_samples_come_from_one_child_and_hold_what_changes() -> None:
         again = sampler.sample()
 
         assert (again.gpus, sampler.child) == (facts.gpus, child)
-        assert 0 < sampler.seconds < 5
+        assert 0 < sampler.seconds < 10
     (gpu,) = gpus(facts)
     assert (gpu.temperature, gpu.clocks.reasons) == (
         celsius(90),
@@ -259,12 +259,12 @@ def test_samples_come_from_one_child_and_hold_what_changes() -> None:
 
 
 def test_a_sample_that_hangs_is_bounded_and_the_next_goes_on() -> None:
-    with Sampler(library=library("hanging_call"), timeout=1.5, call_timeout=0.4) as sampler:
+    with Sampler(library=library("hanging_call"), timeout=6, call_timeout=1.0) as sampler:
         first = sampler.sample()
         spent = sampler.seconds
         second = sampler.sample()
 
-        assert spent < 5
+        assert spent < 12
         assert sampler.seconds < spent
     assert why(gpus(first)[0].temperature) is why(gpus(second)[0].temperature) is AbsenceKind.TIMED_OUT
     assert second.slow_calls == ()
