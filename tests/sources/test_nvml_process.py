@@ -104,7 +104,7 @@ def test_a_call_that_hangs_on_two_gpus_is_not_tried_on_all(tmp_path: Path) -> No
 def test_the_time_for_all_is_kept_and_what_was_not_asked_says_so() -> None:
     facts, seconds = read(library("gsp_hangs"), timeout=1.2, call_timeout=60)
 
-    assert seconds < 4
+    assert seconds < 8
     assert facts.slow_calls
     late = [gpu.answers for gpu in gpus(facts)]
     assert late[0] is not False
