@@ -250,26 +250,36 @@ def _ask_smi(machine: Machine, seconds: float) -> MachineFacts | Absent:
 def _settled(
     whole: MachineFacts, around: MachineFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]
 ) -> MachineFacts:
-    """The joined picture with what only all parts together tell."""
+    """The joined picture with what only all parts together tell.
+
+    Its GPUs are those that the driver lists (where it cannot be asked, those that its kernel module holds) and those
+    that sleep. What else is on the bus stays among the devices: a GPU that was lost, one that is another container's.
+    """
     if isinstance(around.virtualisation, str) and around.virtualisation != "none":
         whole = replace(whole, virtualisation=around.virtualisation)
     if isinstance(whole.gpus, Absent):
         return whole
-    listed = () if isinstance(driver.gpus, Absent) else driver.gpus
+    told, held = driver.gpus, around.gpus
+    listed = () if isinstance(told, Absent) else told
     known = {gpu.pci for gpu in listed}
-    gpus = tuple(gpu if gpu.pci in known else _unlisted(gpu, driver, sleeping) for gpu in whole.gpus)
+    others = held if isinstance(told, Absent) and not isinstance(held, Absent) else ()
+    wanted = {*known, *sleeping, *(gpu.pci for gpu in others)}
+    gpus = [
+        gpu if gpu.pci in known else _unasked(gpu, driver, sleeping)
+        for gpu in whole.gpus
+        if gpu.pci in wanted or isinstance(gpu.pci, Absent)
+    ]
+    if not gpus and isinstance(told, Absent):
+        return replace(whole, gpus=told)
     return replace(whole, gpus=tuple(sorted(gpus, key=_rank)))
 
 
-def _unlisted(gpu: GpuFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]) -> GpuFacts:
-    """A GPU that the bus shows and the driver does not, with the reason for all that only the driver could tell."""
-    number: Reading | None = sleeping.get(gpu.pci) if isinstance(gpu.pci, str) else None
-    if number is not None:
-        why = Absent(AbsenceKind.NOT_TESTED, "the GPU sleeps to save power and was not woken to be asked")
-    elif isinstance(driver.gpus, Absent):
+def _unasked(gpu: GpuFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]) -> GpuFacts:
+    """A GPU that the driver was not asked for, with the reason for all that only it could tell."""
+    number = sleeping.get(gpu.pci) if isinstance(gpu.pci, str) else None
+    why = Absent(AbsenceKind.NOT_TESTED, "the GPU sleeps to save power and was not woken to be asked")
+    if number is None and isinstance(driver.gpus, Absent):
         why = driver.gpus
-    else:
-        why = Absent(AbsenceKind.NOT_FOUND, "the GPU is on the PCI bus, and the driver does not list it")
     silent = replace(unknown_gpu(0, driver.driver, why), index=number or why, answers=gpu.answers)
     return join(gpu, silent)
 
@@ -284,7 +294,8 @@ def _narrowed(whole: MachineFacts, selection: Selection, read_all: Callable[[], 
     if isinstance(whole.gpus, Absent):
         raise UsageError(f"the GPUs of this machine cannot be told apart: {whole.gpus.reason}")
     attached = whole.attached.value if isinstance(whole.attached, Quantity) else None
-    real = tuple(gpu for gpu in whole.gpus if not _invented(gpu, attached))
+    there = {device.address for device in _nvidia(whole)}
+    real = tuple(gpu for gpu in whole.gpus if gpu.pci in there or not _invented(gpu, attached))
     try:
         return chosen(replace(whole, gpus=real), selection)
     except UsageError:

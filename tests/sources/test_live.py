@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,25 +83,42 @@ def test_the_picture_of_the_opening_is_given_once_and_then_taken_anew(root: Path
     assert len(nvml.asked) == 2
 
 
-def test_a_gpu_that_the_driver_does_not_list_is_there_with_the_reason(root: Path) -> None:
+def test_a_gpu_that_the_driver_does_not_list_stays_among_the_devices_of_the_bus(root: Path) -> None:
     facts = opened(root, told(card(0))).read()
 
-    listed, missing = gpus(facts)
-    assert listed.index == count(0)
-    assert missing.pci == "0000:11:00.0" and isinstance(missing.index, Absent)
-    assert isinstance(missing.ecc.uncorrected, Absent)
-    assert missing.ecc.uncorrected.reason == "the GPU is on the PCI bus, and the driver does not list it"
-    assert isinstance(missing.answers, Absent)
+    assert [gpu.pci for gpu in gpus(facts)] == ["0000:10:00.0"]
+    assert isinstance(facts.devices, tuple)
+    assert [device.address for device in facts.devices if device.is_gpu] == ["0000:10:00.0", "0000:11:00.0"]
 
 
-def test_without_a_driver_the_gpus_of_the_bus_carry_its_reason(root: Path) -> None:
+def test_without_a_driver_the_gpus_are_absent_with_its_reason_and_on_the_bus(root: Path) -> None:
     why = Absent(AbsenceKind.NOT_FOUND, "NVML: the NVIDIA driver is not loaded")
 
     facts = opened(root, told(gpus=why, attached=why, nvml_failure=why.reason)).read()
 
     assert facts.nvml_failure == why.reason
-    assert [gpu.temperature for gpu in gpus(facts)] == [why, why]
-    assert [gpu.pci for gpu in gpus(facts)] == ["0000:10:00.0", "0000:11:00.0"]
+    assert facts.gpus == why
+    assert isinstance(facts.devices, tuple) and sum(device.is_gpu for device in facts.devices) == 2
+
+
+def test_where_nvml_cannot_be_asked_the_kernel_module_names_the_gpus_it_holds(root: Path) -> None:
+    write(root, "proc/driver/nvidia/gpus/0000:11:00.0/information", f"Model: NVIDIA H100\nGPU UUID: {uuid(1)}\n")
+    why = Absent(AbsenceKind.NOT_FOUND, "NVML: the Python package nvidia-ml-py is not installed")
+
+    facts = opened(root, told(gpus=why, attached=why, nvml_failure=why.reason)).read()
+
+    (gpu,) = gpus(facts)
+    assert (gpu.uuid, gpu.pci, gpu.temperature) == (uuid(1), "0000:11:00.0", why)
+    assert gpu.pcie.generation == count(1)
+
+
+def test_a_chosen_gpu_that_the_driver_has_lost_is_told_of(root: Path) -> None:
+    gone = Absent(AbsenceKind.NOT_FOUND, "GPU 0000:11:00.0: the driver knows no such GPU (it lists 1)")
+    lost = replace(card(1), index=gone, uuid=gone, name=gone, answers=gone)
+
+    facts = opened(root, told(lost, attached=count(1)), selection=("0000:11:00.0",)).read()
+
+    assert [(gpu.pci, gpu.answers) for gpu in gpus(facts)] == [("0000:11:00.0", gone)]
 
 
 @pytest.mark.parametrize("asleep", [("10",), ("10", "11")])
@@ -172,7 +190,7 @@ def test_a_part_that_fails_costs_itself_only(root: Path) -> None:
     facts = open_source((), None, refuse, machine(root, fail)).read()
 
     assert facts.nvml_failure == "NVML: unheard of"
-    assert len(gpus(facts)) == 2
+    assert isinstance(facts.gpus, Absent) and isinstance(facts.devices, tuple) and len(facts.devices) == 4
     assert facts.host.name == "testhost"
 
 
@@ -189,7 +207,7 @@ def test_a_part_that_hangs_is_given_up_in_time(root: Path) -> None:
     release.set()
 
     assert took < 5
-    assert isinstance(facts.gpus, tuple) and len(facts.gpus) == 2
+    assert isinstance(facts.devices, tuple) and len(facts.devices) == 4
     assert isinstance(facts.attached, Absent) and facts.attached.kind is AbsenceKind.TIMED_OUT
     assert facts.host.name == "testhost"
 
