@@ -22,6 +22,7 @@ from mats.sources._events import (
     SwitchEvent,
     not_shown,
 )
+from mats.sources._late_pattern import LatePattern
 from mats.sources._log_prefix import PrefixReader, Writer
 from mats.sources._xid_details import row_remap
 
@@ -39,27 +40,27 @@ _HOSTS_AT_MOST = 100
 _HEAD_LINES = 5
 """A log that is whole has the kernel's own name within its first lines."""
 
-_GPU_AT = re.compile(r"NVRM: GPU at (?:PCI:)?(\S+?): (GPU-[0-9a-fA-F-]{36})")
-_SERIAL = re.compile(r"NVRM: (?:GPU (\S+): )?GPU (?:Board Serial Number:|serial number is) (\d{1,20})")
-_LOADED = re.compile(r"NVRM: loading NVIDIA UNIX .{0,80}?(\d{3}\.\d{1,4}(?:\.\d{1,4})?)\b")
-_RM_INIT = re.compile(r"RmInitAdapter failed! \(([^)]{1,60})\)")
-_MINOR = re.compile(r"rm_init_adapter failed, device minor number (\d{1,5})")
-_RATE = re.compile(r"printing 1 (?:of|in) every (\d{1,6})")
-_SUPPRESSED = re.compile(r"\b(?:nv\w*|os_\w+|aer_\w+): (\d{1,9}) callbacks suppressed")
+_GPU_AT = LatePattern(r"NVRM: GPU at (?:PCI:)?(\S+?): (GPU-[0-9a-fA-F-]{36})")
+_SERIAL = LatePattern(r"NVRM: (?:GPU (\S+): )?GPU (?:Board Serial Number:|serial number is) (\d{1,20})")
+_LOADED = LatePattern(r"NVRM: loading NVIDIA UNIX .{0,80}?(\d{3}\.\d{1,4}(?:\.\d{1,4})?)\b")
+_RM_INIT = LatePattern(r"RmInitAdapter failed! \(([^)]{1,60})\)")
+_MINOR = LatePattern(r"rm_init_adapter failed, device minor number (\d{1,5})")
+_RATE = LatePattern(r"printing 1 (?:of|in) every (\d{1,6})")
+_SUPPRESSED = LatePattern(r"\b(?:nv\w*|os_\w+|aer_\w+): (\d{1,9}) callbacks suppressed")
 _VERSION = r"(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)"
-_CLIENT_VERSION = re.compile(r"the client\b.{0,80}?has the version " + _VERSION, re.DOTALL)
-_MODULE_VERSION = re.compile(r"kernel module has the version " + _VERSION)
-_AER_RECEIVED = re.compile(r"AER: (?:Multiple )?(.{4,40}?) (?:error (?:message )?)?received(?: from|:) (\S{7,17})")
-_AER_ERROR = re.compile(
+_CLIENT_VERSION = LatePattern(r"the client\b.{0,80}?has the version " + _VERSION, re.DOTALL)
+_MODULE_VERSION = LatePattern(r"kernel module has the version " + _VERSION)
+_AER_RECEIVED = LatePattern(r"AER: (?:Multiple )?(.{4,40}?) (?:error (?:message )?)?received(?: from|:) (\S{7,17})")
+_AER_ERROR = LatePattern(
     r"PCIe Bus Error: severity=([^,]{1,40}), type=([^,]{1,40}), (?:id=[0-9a-fA-F]{1,8})?\(?([^()]{1,40})\)?"
 )
-_AER_STATUS = re.compile(
+_AER_STATUS = LatePattern(
     r"device \[([0-9a-fA-F]{4}:[0-9a-fA-F]{4})\] error status/mask=([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})"
 )
-_AER_FIRMWARE = re.compile(
+_AER_FIRMWARE = LatePattern(
     r"AER: aer_(?:cor_|uncor_)?status: 0x([0-9a-fA-F]{1,8}), aer_(?:cor_|uncor_)?mask: 0x(\w{1,8})"
 )
-_AER_BIT = re.compile(r"\[\s*(\d{1,2})\] ([A-Za-z][\w ]{0,40}?)\s*(?:\(First\)\s*)?$")
+_AER_BIT = LatePattern(r"\[\s*(\d{1,2})\] ([A-Za-z][\w ]{0,40}?)\s*(?:\(First\)\s*)?$")
 
 _SINGLE: tuple[tuple[str, DriverEventKind], ...] = (
     ("Cannot initialize GSP firmware RM", DriverEventKind.GSP_FAILED),

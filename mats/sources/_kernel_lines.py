@@ -24,28 +24,29 @@ from mats.sources._events import (
     not_shown,
     pci_address,
 )
+from mats.sources._late_pattern import LatePattern
 
 _BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
-ADDRESS = re.compile(_BDF)
-_XID = re.compile(r"NVRM:\s*Xid\s*\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
-_WHO = re.compile(r"pid=\s*'?(?:(\d{1,10})|<unknown>)'?\s*,\s*")
-_NAME = re.compile(r"name=\s*([^,]*?)\s*(?:,\s*|$)")
-_CAUSE = re.compile(r"caused by previous Xid (\d{1,6})")
-_GI = re.compile(r"GPU-I:(\d{1,4})")
-_CI = re.compile(r"GPU-CI:(\d{1,4})")
-_SXID = re.compile(r"SXid\s{0,4}\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
-_GRADE = re.compile(r"(Non-?fatal|Fatal)\s*,?\s*(.*)", re.IGNORECASE)
-_SEVERITY = re.compile(r"Severity (\d{1,6}) Engine instance (\d{1,6})")
-_DATA = re.compile(r"Data \{([^}]{0,2000})\}")
-_LINK = re.compile(r"\bLink (\d{1,4})\b")
-_BAR = re.compile(
+ADDRESS = LatePattern(_BDF)
+_XID = LatePattern(r"NVRM:\s*Xid\s*\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
+_WHO = LatePattern(r"pid=\s*'?(?:(\d{1,10})|<unknown>)'?\s*,\s*")
+_NAME = LatePattern(r"name=\s*([^,]*?)\s*(?:,\s*|$)")
+_CAUSE = LatePattern(r"caused by previous Xid (\d{1,6})")
+_GI = LatePattern(r"GPU-I:(\d{1,4})")
+_CI = LatePattern(r"GPU-CI:(\d{1,4})")
+_SXID = LatePattern(r"SXid\s{0,4}\(([^)]{0,100})\)\s*:\s*(\d{1,6})(?!\d)\s*,?\s*(.*)")
+_GRADE = LatePattern(r"(Non-?fatal|Fatal)\s*,?\s*(.*)", re.IGNORECASE)
+_SEVERITY = LatePattern(r"Severity (\d{1,6}) Engine instance (\d{1,6})")
+_DATA = LatePattern(r"Data \{([^}]{0,2000})\}")
+_LINK = LatePattern(r"\bLink (\d{1,4})\b")
+_BAR = LatePattern(
     rf"({_BDF}): BAR (\d{{1,2}})(?: \[[^\]]*\])?: "
     r"(assigned|no space for|failed to assign|can't assign|can't claim|invalid)"
 )
-_DRIVER_BAR = re.compile(rf"NVRM: BAR(\d) is (\d{{1,9}})M @ 0x[0-9a-fA-F]{{1,16}} \((?:PCI:)?({_BDF})\)")
-_RANGE = re.compile(r"\[(mem|io)\s+(?:size 0x([0-9a-fA-F]{1,16})|0x([0-9a-fA-F]{1,16})-0x([0-9a-fA-F]{1,16}))")
+_DRIVER_BAR = LatePattern(rf"NVRM: BAR(\d) is (\d{{1,9}})M @ 0x[0-9a-fA-F]{{1,16}} \((?:PCI:)?({_BDF})\)")
+_RANGE = LatePattern(r"\[(mem|io)\s+(?:size 0x([0-9a-fA-F]{1,16})|0x([0-9a-fA-F]{1,16})-0x([0-9a-fA-F]{1,16}))")
 _RATE = r"([\d.]{1,10}) GT/s(?: PCIe)? x(\d{1,2}) link"
-_LIMIT = re.compile(
+_LIMIT = LatePattern(
     rf"({_BDF}): ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by {_RATE} at ({_BDF})"
     rf" \(capable of ([\d.]{{1,12}}) Gb/s with {_RATE}\)"
 )
@@ -57,7 +58,7 @@ def address_in(text: str) -> str | Absent:
     return pci_address(found[0]) if found else NO_ADDRESS
 
 
-def _number_in(pattern: re.Pattern[str], text: str, absent: Absent) -> int | Absent:
+def _number_in(pattern: LatePattern, text: str, absent: Absent) -> int | Absent:
     found = pattern.search(text)
     return int(found[1]) if found else absent
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from mats.model import AbsenceKind, Absent
 from mats.sources._events import Stamp
+from mats.sources._late_pattern import LatePattern
 
 _NO_STAMP = Stamp()
 
@@ -37,21 +38,21 @@ class Line:
     """Name of the machine, where the prefix tells it."""
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+_COLOUR = LatePattern(r"\x1b\[[0-9;]*[mK]")
 _CLOCK = r"(\d{1,2}):(\d\d):(\d\d)"
-_SECONDS = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\](?:\[\s*[TC]\d+\])? ?")
-_DELTA = re.compile(r"\[\s*[+<]\s*\d+\.\d+>?\] ?")
-_CTIME = re.compile(r"\[\s*(\S+)\s+(\S+)\s+(\d{1,2})\s+" + _CLOCK + r"\s+(\d{4})\] ?")
-_RELATIVE = re.compile(r"\[(\D{1,9}?)\s*(\d{1,2}) (\d{1,2}):(\d\d)\] ?")
-_RAW = re.compile(r"<(\d{1,3})>(?:1 (?=\d{4}-))?")
-_LEVEL = re.compile(r"([a-z0-9]{2,9})\s*:\s*(?:emerg|alert|crit|err|warn|notice|info|debug)\s*:\s*")
-_KMSG = re.compile(r"(\d{1,4}),(\d{1,20}),(\d{1,19}),([^;]{0,200});")
-_ISO = re.compile(
+_SECONDS = LatePattern(r"\[\s*(\d{1,12}\.\d{1,9})\](?:\[\s*[TC]\d+\])? ?")
+_DELTA = LatePattern(r"\[\s*[+<]\s*\d+\.\d+>?\] ?")
+_CTIME = LatePattern(r"\[\s*(\S+)\s+(\S+)\s+(\d{1,2})\s+" + _CLOCK + r"\s+(\d{4})\] ?")
+_RELATIVE = LatePattern(r"\[(\D{1,9}?)\s*(\d{1,2}) (\d{1,2}):(\d\d)\] ?")
+_RAW = LatePattern(r"<(\d{1,3})>(?:1 (?=\d{4}-))?")
+_LEVEL = LatePattern(r"([a-z0-9]{2,9})\s*:\s*(?:emerg|alert|crit|err|warn|notice|info|debug)\s*:\s*")
+_KMSG = LatePattern(r"(\d{1,4}),(\d{1,20}),(\d{1,19}),([^;]{0,200});")
+_ISO = LatePattern(
     r"(?:[^\s\d]+ )?(\d{4})-(\d\d)-(\d\d)[T ]" + _CLOCK + r"(?:[.,](\d{1,9}))?(?:(Z)|([+-])(\d\d):?(\d\d)| (UTC)\b)? ?"
 )
-_UNIX = re.compile(r"(\d{9,11})\.(\d{6}) ")
-_SYSLOG = re.compile(r"(\S{1,12})\s+(\d{1,2}) " + _CLOCK + r"(?:\.(\d{1,9}))? ")
-_HOST_TAG = re.compile(
+_UNIX = LatePattern(r"(\d{9,11})\.(\d{6}) ")
+_SYSLOG = LatePattern(r"(\S{1,12})\s+(\d{1,2}) " + _CLOCK + r"(?:\.(\d{1,9}))? ")
+_HOST_TAG = LatePattern(
     r"(\S{0,255}[^\s:]) (?:(kernel)(?:\[\d+\])?: ?|([^\s:\[\]]{1,64})(?:\[\d+\])?(?:: |:$| (?:\d+|-) - (?:- )?))"
 )
 

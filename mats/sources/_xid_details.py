@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from mats.facts import RecoveryAction
 from mats.model import AbsenceKind, Absent
 from mats.sources._events import not_shown
+from mats.sources._late_pattern import LatePattern
 from mats.sources._xid_table import Action
 
-_RECOVERY = re.compile(
+_RECOVERY = LatePattern(
     r"changed from (?:0x[0-9a-fA-F]{1,8})?\s?(?:\([^()]{0,60}\))?\s?"
     r"to 0x(?P<number>[0-9a-fA-F]{1,8})(?:\s?\((?P<words>[^()]{0,60})\))?"
 )
@@ -103,7 +104,7 @@ _ROW_REMAPS: tuple[tuple[str, RowRemap], ...] = (
 """Texts of the kernel module's row remapper, and of page retirement before it."""
 
 
-_OF_ROWS = re.compile("remap|retire|recording failure", re.IGNORECASE)
+_OF_ROWS = LatePattern("remap|retire|recording failure", re.IGNORECASE)
 
 
 def row_remap(text: str) -> RowRemap | Absent:
@@ -119,7 +120,7 @@ def row_remap(text: str) -> RowRemap | Absent:
     return _NO_OUTCOME
 
 
-_NVLINK5 = re.compile(
+_NVLINK5 = LatePattern(
     r"\b(?P<unit>[A-Z][A-Z0-9_]{0,60})\s{1,8}(?P<grade>Fatal|Non-?fatal)\b(?:\s+(?P<where>(?!Link\b)\S+(?:\s+(?!Link\b)\S+)?))?"
     r"(?:\s+Link\s+(?P<link>-?\d{1,4}))?(?:\s+\((?P<words>[^)]*)\))?",
     re.IGNORECASE,
