@@ -111,7 +111,7 @@ def test_no_xid_is_lost_among_others_and_each_is_in_one_incident(many: list[Writ
 @settings(max_examples=200, deadline=None)
 @given(lines(), st.integers(0, 200))
 def test_a_line_that_was_cut_gives_no_other_number_or_card(written: Written, end: int) -> None:
-    place = written.line.index(f": {written.number}") + len(f": {written.number}")
+    place = written.line.index(f"): {written.number}") + len(f"): {written.number}")
 
     log = parse_kernel_log(f"[    1.000000] usb 1-1: x\n{written.line[: place + end]}\n", now=datetime(2026, 3, 1))
 
