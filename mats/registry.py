@@ -146,7 +146,8 @@ def open_source(
     - cuda: ``mats.sources.live.open_source(selection: tuple[str, ...], timeout: float | None,
       open_device: Callable[[Target], Device])``. ``selection``: indices, UUIDs and PCI addresses as the user wrote
       them; empty: all GPUs. ``open_device(Target("cuda", UUID))`` opens the device that warms a link.
-    - sim: ``mats.devices.sim.open_source(target: Target, timeout: float | None)``.
+    - sim: ``mats.devices._sim_source.open_source(target: Target, timeout: float | None)``; the simulated card beside it
+      takes long to load.
     - file: ``mats.sources.saved.open_source(paths: tuple[Path, ...])`` of files, which together tell of one machine;
       ``mats.devices.replay.open_source(target: Target)`` of a saved run.
 
@@ -163,7 +164,7 @@ def open_source(
             paths = tuple(Path(path) for path in target.paths)
             source = _function(SOURCES, "saved", "file", "open_source")(paths)
         case "sim":
-            source = _device_function("sim", "open_source")(target, timeout)
+            source = _function(DEVICES, "_sim_source", "sim", "open_source")(target, timeout)
         case kind:
             source = _device_function(kind, "open_source")(target)
     return source

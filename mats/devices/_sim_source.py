@@ -10,8 +10,6 @@ import math
 from dataclasses import replace
 
 from mats.device import DeviceError
-from mats.devices._plans import plan_names
-from mats.devices._sim_drivers import is_driver_only
 from mats.facts import GpuFacts, HostFacts, LogFacts, MachineFacts, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
@@ -28,10 +26,11 @@ _NOT_SIMULATED = Absent(AbsenceKind.NOT_TESTED, "this simulated machine does not
 
 def find_profile(argument: str) -> Profile:
     """The driver profile of ``sim:ARGUMENT``; that of a healthy card for a plan of a memory. Raises UsageError."""
-    if is_driver_only(argument):
+    if argument.endswith(profiles.SUFFIX) or argument in profiles.names():
         return profiles.find_profile(argument)
-    plan = argument.partition("@")[0]
-    if argument.endswith(".toml") or plan in dict(plan_names()):
+    from mats.devices._plans import plan_names  # all that memories can be, which a driver is asked without
+
+    if argument.endswith(".toml") or argument.partition("@")[0] in dict(plan_names()):
         return profiles.find_profile(HEALTHY)
     return profiles.find_profile(argument)
 
@@ -96,10 +95,10 @@ class SimSource:
 
 
 def _devices(profile: Profile) -> tuple[PciDevice, ...] | Absent:
-    from mats.sources.lspci import LspciError, parse_lspci
-
     if not profile.pci:
         return _NOT_SIMULATED
+    from mats.sources.lspci import LspciError, parse_lspci
+
     try:
         return parse_lspci(profile.pci).devices
     except LspciError as error:
@@ -107,12 +106,12 @@ def _devices(profile: Profile) -> tuple[PciDevice, ...] | Absent:
 
 
 def _log(profile: Profile) -> LogFacts | Absent:
+    if not profile.log:
+        return _NOT_SIMULATED
     from mats.sources._events import LogError
     from mats.sources._log_facts import log_facts
     from mats.sources.kernel_log import NamedLog, parse_kernel_log
 
-    if not profile.log:
-        return _NOT_SIMULATED
     try:
         return log_facts([NamedLog(f"the log of sim:{profile.name}", parse_kernel_log(profile.log))])
     except LogError as error:

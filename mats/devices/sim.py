@@ -27,7 +27,6 @@ from mats.devices._plans import (
 from mats.devices._sim_drivers import DRIVER_EXAMPLE, driver_plans, is_driver_only, no_memory
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit
 from mats.probe import UsageError
-from mats.source import Source
 from mats.target import Target
 
 PAGE = 2 << 20
@@ -93,13 +92,6 @@ def find_plan(argument: str) -> Plan:
         return parse_plan(text, argument)
     name, _, geometry = argument.partition("@")
     return built_in(name, geometry=geometry or DEFAULT_GEOMETRY)
-
-
-def open_source(target: Target, timeout: float | None = None) -> Source:
-    """The simulated machine that ``sim:PLAN`` or ``sim:PROFILE`` is. Raises UsageError, NothingThere, SourceError."""
-    from mats.devices import _sim_source  # it needs more than the command line should wait for
-
-    return _sim_source.open_source(target, timeout)
 
 
 def open_device(target: Target) -> SimDevice:

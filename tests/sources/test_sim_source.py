@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mats.device import DeviceError
-from mats.devices import sim
+from mats.devices import _sim_source, sim
 from mats.facts import LogFacts, MachineFacts
 from mats.model import AbsenceKind, Absent
 from mats.probe import UsageError
@@ -20,7 +20,7 @@ from .stand_in import count, library, why
 
 def read(profile: str, *, load: bool = False) -> MachineFacts:
     library("healthy")
-    source = sim.open_source(parse_target(f"sim:{profile}"), 30.0)
+    source = _sim_source.open_source(parse_target(f"sim:{profile}"), 30.0)
     try:
         return source.read(load=load)
     finally:
@@ -30,7 +30,7 @@ def read(profile: str, *, load: bool = False) -> MachineFacts:
 def test_a_simulated_machine_says_that_it_is_one() -> None:
     library("healthy")
 
-    info = sim.open_source(parse_target("sim:h100x8")).describe()
+    info = _sim_source.open_source(parse_target("sim:h100x8")).describe()
 
     assert (info.kind, info.origin_kind, info.simulated) == ("sim", "sim", True)
     assert info.title == "simulated driver, profile h100x8 (8 x NVIDIA H100 80GB HBM3)"
@@ -95,7 +95,7 @@ def test_a_virtual_gpu_has_no_link_to_be_kept_busy() -> None:
 
 def test_each_reading_is_of_its_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     library("healthy")
-    source = sim.open_source(parse_target("sim:healthy"))
+    source = _sim_source.open_source(parse_target("sim:healthy"))
     first = source.read()
 
     assert source.read() == first
@@ -140,7 +140,7 @@ def test_without_a_compiler_a_simulated_driver_says_what_to_install(monkeypatch:
     monkeypatch.setattr(profiles, "library_path", missing)
 
     with pytest.raises(SourceError, match="install a C compiler"):
-        sim.open_source(parse_target("sim:healthy"))
+        _sim_source.open_source(parse_target("sim:healthy"))
 
 
 def test_drivers_are_listed_beside_memories_and_neither_twice() -> None:
