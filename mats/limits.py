@@ -12,8 +12,6 @@ Only what is named changes. A limit that was changed is marked as overridden, an
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -38,6 +36,8 @@ class Override:
 
 def parse_overrides(text: str, known: Mapping[str, Limit], origin: str = "limits file") -> tuple[Override, ...]:
     """The overrides in ``text`` (TOML), each checked against the limit of its code. Raises UsageError."""
+    import tomllib  # a run without overrides is not to wait for it
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -122,5 +122,7 @@ def _changed(limit: Limit, override: Override) -> Limit:
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -14,6 +13,8 @@ def replace_file(path: Path, content: str | bytes) -> None:
     if path.exists() and not path.is_file():  # a pipe or /dev/stdout is written through, not replaced
         path.write_bytes(data)
         return
+    import tempfile  # it is slow to load, and most runs write nothing
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:

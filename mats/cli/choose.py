@@ -10,7 +10,6 @@ from pathlib import Path
 from mats.cli.options import Values, evidence_option
 from mats.cli.outputs import RUN_FILE, load_run
 from mats.cli.world import World
-from mats.codec import looks_like_run
 from mats.device import Device, DeviceError
 from mats.model import Run
 from mats.probe import Probe, UsageError
@@ -121,6 +120,8 @@ def _is_run(path: Path) -> bool:
     file = path / RUN_FILE if path.is_dir() else path
     if file.exists() and not file.is_file():  # a pipe without a writer would be waited for
         return False
+    from mats.codec import looks_like_run
+
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:
             return looks_like_run(stream)

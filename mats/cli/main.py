@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
 INTERRUPTED = 2
 """The exit code of Ctrl-C before anything was measured; :class:`mats.cli.exits.ExitCode` is not loaded by then."""
 
+GARBAGE = 100_000
+"""Objects from which on Python looks for garbage: loading makes many that stay, and looking through them takes long."""
+
 
 def run() -> NoReturn:
     """The installed command."""
+    gc.set_threshold(GARBAGE)
     # Of a closed stream (mats >&-) Python makes None; what is written to it goes nowhere.
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from mats import __version__, registry
 from mats.cli.choose import Choice, choose
@@ -30,11 +31,13 @@ from mats.cli.outputs import Outputs, load_run, outputs, read_text, run_folder, 
 from mats.cli.piped import saved_input
 from mats.cli.progress import Watcher, meter
 from mats.cli.world import World, forget_lost_terminal, host_info
-from mats.limits import Override, parse_overrides
 from mats.model import Limit, Observation, Run, Severity, Verdict
 from mats.probe import OptionKind, Probe, UsageError
 from mats.runner import Outside, Plan, run
 from mats.slot import Stop, Task, Terms
+
+if TYPE_CHECKING:
+    from mats.limits import Override
 
 TOOL = f"mats {__version__}"
 
@@ -165,7 +168,11 @@ def signals(stop: Stop) -> Iterator[None]:
 def load_overrides(given: Values, known: Mapping[str, Limit], world: World) -> tuple[Override, ...]:
     """The overrides of ``--limits``, or none. Raises UsageError."""
     name = given.get("limits")
-    return parse_overrides(read_text(name, "limits", world), known, name) if name else ()
+    if not name:
+        return ()
+    from mats.limits import parse_overrides
+
+    return parse_overrides(read_text(name, "limits", world), known, name)
 
 
 def known_limits(world: World) -> dict[str, Limit]:

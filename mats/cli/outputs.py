@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from pathlib import Path
 from mats.cli.options import Values, fail_on
 from mats.cli.progress import crash_sentence
 from mats.cli.world import World
-from mats.codec import SavedRunError, run_from_json, run_to_json
 from mats.model import Column, Quantity, Result, Run, Severity, Table
 from mats.probe import Option, OptionKind, Probe, UsageError
 from mats.registry import report_module
@@ -82,6 +80,8 @@ class Outputs:
     def save(self, run: Run) -> None:
         """Keep the run as it stands. Raises OSError."""
         if self.run_file is not None:
+            from mats.codec import run_to_json
+
             replace_file(self.run_file, run_to_json(run))
 
     def write(self, run: Run) -> list[str]:
@@ -110,6 +110,8 @@ class Outputs:
     def show(self, run: Run) -> None:
         """The summary on standard output: the console report, or JSON, or nothing."""
         if self.json:
+            from mats.codec import run_to_json
+
             self.world.say(run_to_json(run))
         elif not self.quiet:
             self.world.say(_console_text(run, self.world))
@@ -151,6 +153,8 @@ def table_files(probe: Probe, given: Values, world: World) -> list[TableFile]:
 
 def load_run(name: str, world: World) -> Run:
     """The saved run in a file, or in the folder of a run. Raises UsageError."""
+    from mats.codec import SavedRunError, run_from_json
+
     path = world.path(name)
     if path.is_dir():
         path, name = path / RUN_FILE, os.path.join(name, RUN_FILE)
@@ -262,6 +266,8 @@ def _check_file(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: it is write-protected")
     if path.exists() and not path.is_file():
         return
+    import tempfile  # only for what is written
+
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             return

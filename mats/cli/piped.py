@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,8 @@ def saved_input(files: Sequence[str], world: World) -> Iterator[tuple[str, ...]]
     if not any(_is_piped(name) for name in files):
         yield tuple(files)
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="mats-") as folder:
         yield tuple(_kept(name, Path(folder), world) if _is_piped(name) else name for name in files)
 

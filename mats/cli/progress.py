@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -183,6 +182,8 @@ def crash_sentence(details: str, world: World, folder: Path | None = None) -> st
     last = details.strip().splitlines()[-1]
     if world.environment.get("MATS_DEBUG") == "1":
         return f"{last}\n{details.rstrip()}"
+    import tempfile
+
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="mats-error-", suffix=".txt", dir=folder, delete=False, encoding="utf-8"

@@ -75,14 +75,15 @@ class World:
 
 
 def host_info(root: Path) -> HostInfo:
-    """This machine, as it is named in a run."""
-    import platform
-
+    """This machine, as it is named in a run; no other program is started to learn it."""
+    system = os.uname()
+    library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    words = (system.sysname, system.release, system.machine, *(("with", library.replace(" ", "")) if library else ()))
     return HostInfo(
-        name=platform.node() or "unnamed",
-        system=platform.platform(),
-        python=platform.python_version(),
-        processor=parse_processor(_text(root / "proc/cpuinfo")) or platform.processor() or platform.machine(),
+        name=system.nodename or "unnamed",
+        system="-".join(words),
+        python=sys.version.split()[0],
+        processor=parse_processor(_text(root / "proc/cpuinfo")) or system.machine,
         memory_total=parse_memory_total(_text(root / "proc/meminfo")),
     )
 
