@@ -8,6 +8,7 @@ from typing import Any
 import typer
 import typer.core
 
+from mats.cli.ahead import begin
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
 from mats.cli.options import (
@@ -122,9 +123,10 @@ def _no_type(_context: object) -> None:
 
 def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
     def act(values: Values) -> int:
+        begun = begin(probe, values, world)
         from mats.cli.measure import measure_one
 
-        return measure_one(probe, values, world, argv)
+        return measure_one(probe, values, begun, argv)
 
     left_out = {option.name for option in probe.options} | set(FOR_DEVICES if probe.passive else ())
     options = (*probe.options, *(option for option in COMMON if option.name not in left_out))
