@@ -38,12 +38,17 @@ from ._health_limits import LIMITS, WINDOW
 
 def measure(source: Source, context: Context) -> Observation:
     """Reads the source once and examines it. Raises UsageError, SourceError."""
-    from ._health_examine import examine  # the checks are not needed to print a help page
+    from ._health_examine import examine
 
     baseline = context.options.get("baseline")
     context.progress(0, 1, "reading what is known of the machine")
     machine = source.read(load=bool(context.options.get("load")))
     return examine(machine, context.options, baseline if isinstance(baseline, Result) else None)
+
+
+def prepare() -> None:
+    """Loads the checks, which a help page does not need."""
+    from . import _health_examine  # noqa: F401
 
 
 OPTIONS = (
@@ -94,5 +99,6 @@ PROBE = Probe(
     faults=FAULTS,
     options=OPTIONS,
     measure=measure,
+    prepare=prepare,
     passive=True,
 )

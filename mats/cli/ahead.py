@@ -6,6 +6,8 @@ The driver is asked in a process of its own, which takes as long as the loading 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,10 +20,18 @@ if TYPE_CHECKING:
     from mats.source import Source
 
 
-def begin(probe: Probe, given: Values, world: World) -> World:
+@contextmanager
+def opened_ahead(probe: Probe, given: Values, world: World) -> Iterator[World]:
     """The world whose source is being opened already, where it is clear which one; otherwise the world as it is."""
     target = _target(probe, given)
-    return world if target is None else replace(world, open_source=Ahead(target, world).open_source)
+    if target is None:
+        yield world
+        return
+    ahead = Ahead(target, world)
+    try:
+        yield replace(world, open_source=ahead.open_source)
+    finally:
+        ahead.close()
 
 
 class Ahead:
@@ -31,25 +41,42 @@ class Ahead:
         self._target, self._open = target, world.open_source
         self._found: Source | None = None
         self._failed: BaseException | None = None
-        self._free = threading.Lock()
+        self._taken = self._unwanted = False
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="mats source ahead", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
         try:
-            self._found = self._open(self._target, None)
+            found = self._open(self._target, None)
         except BaseException as error:  # raised where it is waited for
             self._failed = error
+            return
+        with self._lock:
+            self._found, unwanted = found, self._unwanted
+        if unwanted:
+            found.close()
 
     def open_source(self, target: Target, seconds: float | None) -> Source:
         """As the world's own; waits for what was begun."""
-        if target != self._target or seconds is not None or not self._free.acquire(blocking=False):
+        with self._lock:
+            mine = target == self._target and seconds is None and not self._taken
+            self._taken = self._taken or mine
+        if not mine:
             return self._open(target, seconds)
         self._thread.join()
         if self._failed is not None:
             raise self._failed
         assert self._found is not None
         return self._found
+
+    def close(self) -> None:
+        """Closes what nobody took; what is still being opened then is closed by its thread."""
+        with self._lock:
+            self._unwanted = not self._taken
+            found = self._found if self._unwanted else None
+        if found is not None:
+            found.close()
 
 
 def _target(probe: Probe, given: Values) -> Target | None:

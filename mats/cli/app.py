@@ -8,7 +8,7 @@ from typing import Any
 import typer
 import typer.core
 
-from mats.cli.ahead import begin
+from mats.cli.ahead import opened_ahead
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
 from mats.cli.options import (
@@ -123,10 +123,12 @@ def _no_type(_context: object) -> None:
 
 def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
     def act(values: Values) -> int:
-        begun = begin(probe, values, world)
-        from mats.cli.measure import measure_one
+        with opened_ahead(probe, values, world) as begun:
+            from mats.cli.measure import measure_one
 
-        return measure_one(probe, values, begun, argv)
+            if probe.prepare is not None:
+                probe.prepare()
+            return measure_one(probe, values, begun, argv)
 
     left_out = {option.name for option in probe.options} | set(FOR_DEVICES if probe.passive else ())
     options = (*probe.options, *(option for option in COMMON if option.name not in left_out))
