@@ -24,7 +24,6 @@ from mats.sources._events import (
 )
 from mats.sources._late_pattern import LatePattern
 from mats.sources._log_prefix import PrefixReader, Writer
-from mats.sources._xid_details import row_remap
 
 KEPT_LINES = 25_000
 """So many of the newest lines that may be events are read; older ones are only counted. A log can be made of them."""
@@ -221,7 +220,7 @@ class Collector:
         elif "Rate limiting" in message:
             every = _RATE.search(message)
             add(DriverEventKind.RATE_LIMITED, *((("every", every[1]),) if every else ()))
-        elif not isinstance(row_remap(text), Absent):
+        elif lines.tells_remap(text):
             add(DriverEventKind.ROW_REMAP)
         else:
             for needle, kind in _SINGLE:

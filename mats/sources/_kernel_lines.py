@@ -185,3 +185,10 @@ def aer_severity(text: str) -> AerSeverity | Absent:
     if re.search(r"\bcorrect", words):
         return AerSeverity.CORRECTABLE
     return not_shown("severity")
+
+
+def tells_remap(text: str) -> bool:
+    """Whether the driver tells of replaced rows or pages."""
+    from mats.sources._xid_details import row_remap  # with all that is known of Xids: most logs need none of it
+
+    return not isinstance(row_remap(text), Absent)
