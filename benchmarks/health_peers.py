@@ -5,7 +5,7 @@
 Runs each tool once to warm the caches and then all of them in turn, again and again, so that a change of the machine's
 load meets all of them. Wall time and CPU time (of the tool and every process it started) are from its start to its
 end; the median and the range are printed, and the ratio to nvitop pair by pair. ``mats health`` reads some 150 calls a
-GPU where nvitop makes some 20, judges them and writes a saved run; nvitop and gpustat print a table.
+GPU where nvitop makes some 20, judges them and prints its report, with ``--quiet`` none; the others print a table.
 
 The others are those of ``--clients``, a Python that has them (pip install nvitop gpustat); by default this one. Exit
 code: 0, 1 when a bound of the project is broken (0.6 s, 1.5 times nvitop), 3 when nvitop could not be run.
@@ -76,6 +76,7 @@ def tools(profile: str, clients: str) -> list[Tool]:
     return [
         Tool("mats health", mats, own),
         Tool(PEER, [clients, "-m", "nvitop", "-1"], others),
+        Tool("mats --quiet", [*mats, "--quiet"], own),
         Tool("gpustat", [clients, "-m", "gpustat", "--no-color"], others),
     ]
 
@@ -100,6 +101,15 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
+def ratios(ours: Tool, theirs: Tool) -> list[float]:
+    """Prints how two tools compare, pair by pair. The ratios of wall time."""
+    pairs = list(zip(ours.samples, theirs.samples, strict=True))
+    walls = [mine.wall / other.wall for mine, other in pairs]
+    cpus = [mine.cpu / other.cpu for mine, other in pairs]
+    print(f"{ours.name} / {theirs.name}: wall {spread(walls)}, CPU {spread(cpus)}")
+    return walls
+
+
 def report(all_tools: list[Tool]) -> int:
     """Prints the table and the ratios. The exit code."""
     print(f"{'tool':<14}{'wall [s]':>26}{'CPU [s]':>26}")
@@ -109,12 +119,12 @@ def report(all_tools: list[Tool]) -> int:
             continue
         wall, cpu = ([getattr(sample, name) for sample in tool.samples] for name in ("wall", "cpu"))
         print(f"{tool.name:<14}{spread(wall):>26}{spread(cpu):>26}")
-    mats, peer, *_ = all_tools
-    if mats.failure or peer.failure:
-        return 1 if mats.failure else 3
-    walls = [ours.wall / theirs.wall for ours, theirs in zip(mats.samples, peer.samples, strict=True)]
-    cpus = [ours.cpu / theirs.cpu for ours, theirs in zip(mats.samples, peer.samples, strict=True)]
-    print(f"\nmats health / {PEER}: wall {spread(walls)}, CPU {spread(cpus)}")
+    mats, peer, quiet, *_ = all_tools
+    if mats.failure or quiet.failure or peer.failure:
+        return 1 if mats.failure or quiet.failure else 3
+    print()
+    ratios(quiet, peer)
+    walls = ratios(mats, peer)
     median = statistics.median(sample.wall for sample in mats.samples)
     kept = median <= WALL_BOUND and statistics.median(walls) <= RATIO_BOUND
     print(f"bounds: {WALL_BOUND} s wall and {RATIO_BOUND} times {PEER}: {'kept' if kept else 'BROKEN'}")
