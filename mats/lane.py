@@ -140,7 +140,13 @@ class Lane:
             for task in self.tasks:
                 if not self.abandoned and self._wanted(task, info):
                     self._task(target, info, task)
+                    self._free()
         finally:
+            self._close()
+
+    def _free(self) -> None:
+        """After a probe its memory is for the next one: the device is closed, which frees it, and opened again."""
+        if not self.passive and not isinstance(self.door, Recorded):
             self._close()
 
     def _wanted(self, task: Task, info: TargetInfo) -> bool:
@@ -227,7 +233,7 @@ class Lane:
         probe, door = slot.task.probe, self.door
         if self.stop.reason:
             return slot.ended(f"not run: {self.stop.reason}")
-        if door is None:  # lost in an earlier probe
+        if door is None:  # closed after an earlier probe, or lost in it
             door = self.door = self.open_door(slot.target)
         if isinstance(door, Recorded):
             return recorded_result(slot, door.recorded(probe.name))

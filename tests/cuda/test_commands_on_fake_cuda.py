@@ -166,9 +166,14 @@ def test_all_runs_every_probe_that_applies(folder: str, tmp_path: Path, left: Pa
 
     run = saved(out)
     assert "Traceback" not in done.stdout + done.stderr
-    assert {result.target: result.verdict for result in run.results} == {"cuda:0": Verdict.WARN, "cuda:1": Verdict.WARN}
+    by_probe = {(result.target, result.probe): result.verdict for result in run.results}
+    assert by_probe == {
+        # no NVML here tells the memory clock, without which a latency proves nothing
+        **{(target, "latency-test"): Verdict.UNKNOWN for target in ("cuda:0", "cuda:1")},
+        **{(target, "stress"): Verdict.WARN for target in ("cuda:0", "cuda:1")},
+    }
     assert {finding.code for result in run.results for finding in result.findings} >= {"MEM-007"}  # mostly headroom
-    assert done.returncode == 0
+    assert done.returncode == 3
     assert {"report.html", "junit.xml", "metrics.prom", "run.json"} <= {path.name for path in out.iterdir()}
     assert nothing_left(left)
 
