@@ -112,5 +112,3 @@ class Probe:
     """Older spellings of the command, e.g. ``mem-pattern``."""
     quick: tuple[tuple[str, object], ...] = ()
     """Option values used by ``mats all``, where they differ from the defaults."""
-    prepare: Callable[[], None] | None = None
-    """Loads what ``measure`` needs; called while the source of a passive probe is still being opened."""

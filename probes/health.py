@@ -38,17 +38,12 @@ from ._health_limits import LIMITS, WINDOW
 
 def measure(source: Source, context: Context) -> Observation:
     """Reads the source once and examines it. Raises UsageError, SourceError."""
-    from ._health_examine import examine
+    from ._health_examine import examine  # the checks are not needed to print a help page
 
     baseline = context.options.get("baseline")
     context.progress(0, 1, "reading what is known of the machine")
     machine = source.read(load=bool(context.options.get("load")))
     return examine(machine, context.options, baseline if isinstance(baseline, Result) else None)
-
-
-def prepare() -> None:
-    """Loads the checks, which a help page does not need."""
-    from . import _health_examine  # noqa: F401
 
 
 OPTIONS = (
@@ -99,6 +94,5 @@ PROBE = Probe(
     faults=FAULTS,
     options=OPTIONS,
     measure=measure,
-    prepare=prepare,
     passive=True,
 )

@@ -8,7 +8,6 @@ from typing import Any
 import typer
 import typer.core
 
-from mats.cli.ahead import opened_ahead
 from mats.cli.arguments import HELP
 from mats.cli.exits import ExitCode
 from mats.cli.options import (
@@ -123,12 +122,9 @@ def _no_type(_context: object) -> None:
 
 def _add_probe(app: typer.Typer, world: World, probe: Probe, argv: tuple[str, ...], invoked: bool) -> None:
     def act(values: Values) -> int:
-        with opened_ahead(probe, values, world) as begun:
-            from mats.cli.measure import measure_one
+        from mats.cli.measure import measure_one
 
-            if probe.prepare is not None:
-                probe.prepare()
-            return measure_one(probe, values, begun, argv)
+        return measure_one(probe, values, world, argv)
 
     left_out = {option.name for option in probe.options} | set(FOR_DEVICES if probe.passive else ())
     options = (*probe.options, *(option for option in COMMON if option.name not in left_out))

@@ -19,7 +19,6 @@ from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes as long as ctypes
-    from collections.abc import Iterator
     from typing import Any
 
 HANDLE = "nvmlDeviceGetHandleByIndex"
@@ -32,7 +31,6 @@ TOO_OLD = -1
 """Code of an answer: the Python package has no such call."""
 BROKEN = -2
 """Code of an answer: the Python package failed in a way of its own."""
-_PIECE = 1 << 16
 _NEEDED = ("nvmlMemory_v2", "nvmlDeviceGetRowRemapperHistogram")
 _UNION = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of the union of a field value, by the number of its type."""
@@ -137,21 +135,6 @@ def write_frame(descriptor: int, value: Any) -> None:
 def read_frame(descriptor: int) -> Any:
     """The next value. Raises EOFError when the other end is closed."""
     return marshal.loads(_read(descriptor, int.from_bytes(_read(descriptor, 4), "little")))
-
-
-def read_frames(descriptor: int) -> Iterator[Any]:
-    """Every value until the other end is closed; many of them at once where the reader is late."""
-    data = b""
-    while piece := os.read(descriptor, _PIECE):
-        data += piece
-        start = 0
-        while len(data) >= start + 4:
-            end = start + 4 + int.from_bytes(data[start : start + 4], "little")
-            if end > len(data):
-                break
-            yield marshal.loads(data[start + 4 : end])
-            start = end
-        data = data[start:]
 
 
 def _read(descriptor: int, size: int) -> bytes:

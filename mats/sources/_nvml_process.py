@@ -74,8 +74,8 @@ class Child:
 
     def _take(self) -> None:
         with contextlib.suppress(EOFError, OSError, ValueError):
-            for answer in child.read_frames(self._output.fileno()):
-                self._answers.put(answer)
+            while True:
+                self._answers.put(child.read_frame(self._output.fileno()))
         self._process.wait()
         self._output.close()
         self._answers.put(_ENDED)

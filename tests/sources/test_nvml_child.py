@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -13,18 +12,7 @@ import pytest
 
 from mats.model import AbsenceKind, Absent
 from mats.sources import nvml as source
-from mats.sources._nvml_child import (
-    BROKEN,
-    OTHER,
-    STRUCT,
-    TOO_OLD,
-    Asker,
-    outdated,
-    plain,
-    read_frame,
-    read_frames,
-    write_frame,
-)
+from mats.sources._nvml_child import BROKEN, OTHER, STRUCT, TOO_OLD, Asker, outdated, plain, read_frame, write_frame
 
 
 class NVMLError(Exception):
@@ -170,25 +158,3 @@ def test_an_outdated_package_is_refused_by_its_place() -> None:
 
     assert isinstance(started, Absent) and started.kind is AbsenceKind.MISSING_SYMBOL
     assert "/old/pynvml.py is not a current nvidia-ml-py" in started.reason
-
-
-def test_values_come_whole_however_they_are_cut() -> None:
-    # given: two values, the second larger than what is read at once, written in pieces
-    values = [("first", 1), ("second", "x" * 200_000)]
-    reading, writing = os.pipe()
-
-    def write() -> None:
-        for value in values:
-            write_frame(writing, value)
-        os.close(writing)
-
-    thread = threading.Thread(target=write)
-
-    # when
-    thread.start()
-    found = list(read_frames(reading))
-    thread.join()
-    os.close(reading)
-
-    # then
-    assert found == values
