@@ -90,6 +90,8 @@ def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequ
     option = evidence_option(probes)
     named = option is not None and values.get(option.name)
     for name in files:
+        if not name:
+            raise UsageError("a file to look at needs a name, and an empty one was given")
         if not world.path(name).exists():
             if not named:
                 raise UsageError(f"there is no file {name!r}: files are named here, GPUs with --gpu-id")

@@ -182,11 +182,12 @@ def test_nothing_on_standard_input_is_wrong_usage(tmp_path: Path) -> None:
         ("health --target sim:a a.txt", "give files or --target, not both: files are what is looked at"),
         ("health --from run.json a.txt", "run.json is a saved run of mats and the other files are not"),
         ("health --from cut.json", "cut.json cannot be read: the file is cut off"),
+        (["health", "--from", ""], "a file to look at needs a name, and an empty one was given"),
         ("stress a.txt", "Got unexpected extra argument(s) (a.txt)"),
         ("stress --from a.txt", "No such option: --from"),
     ],
 )
-def test_files_that_cannot_be_looked_at_get_one_sentence(tmp_path: Path, argv: str, says: str) -> None:
+def test_files_that_cannot_be_looked_at_get_one_sentence(tmp_path: Path, argv: str | list[str], says: str) -> None:
     files(tmp_path, "a.txt")
     (tmp_path / "run.json").write_text(run_to_json(saved_run()))
     (tmp_path / "cut.json").write_text('{"schema_version": 1, "tool": "ma')
