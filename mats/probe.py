@@ -105,9 +105,12 @@ class Probe:
     faults: tuple[str, ...]
     options: tuple[Option, ...]
     measure: Callable[[Any, Context], Observation]
-    """Given a :class:`mats.device.Device`, or a :class:`mats.source.Source` where ``passive``."""
+    """Given a :class:`mats.device.Device`, a :class:`mats.source.Source` where ``passive``, or a
+    :class:`mats.fabric.Fabric` (:class:`mats.fabric.Lender` where its options ask to lend) where ``together``."""
     passive: bool = False
     """It only reads what is known of the machine from outside: live, from saved files, or simulated."""
+    together: bool = False
+    """It works on several devices at once and on the ways between them."""
     aliases: tuple[str, ...] = ()
     """Older spellings of the command, e.g. ``mem-pattern``."""
     quick: tuple[tuple[str, object], ...] = ()
