@@ -92,7 +92,7 @@ def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequ
     for name in files:
         if not name:
             raise UsageError("a file to look at needs a name, and an empty one was given")
-        if not world.path(name).exists():
+        if not world.path(name).exists() and not world.path(name).is_symlink():
             if not named:
                 raise UsageError(f"there is no file {name!r}: files are named here, GPUs with --gpu-id")
             raise UsageError(f"{name} cannot be read: there is no such file or folder")

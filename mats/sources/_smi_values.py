@@ -90,7 +90,7 @@ def absence(what: str, said: str, not_applicable: str = NOT_APPLICABLE) -> Absen
 
 def cut_within(what: str) -> Absent:
     """A list whose end is missing is not known at all."""
-    return Absent(AbsenceKind.UNREADABLE, f"{what}: the file is cut off within them")
+    return Absent(AbsenceKind.NOT_FOUND, f"{what}: the file is cut off within them")
 
 
 def unreadable(what: str, said: str) -> Absent:
@@ -163,7 +163,7 @@ class Fields:
         return None
 
     def missing(self, what: str) -> Absent:
-        kind = AbsenceKind.NOT_FOUND if self.gone == NOT_SHOWN else AbsenceKind.UNREADABLE
+        kind = AbsenceKind.NOT_FOUND if self.gone in (NOT_SHOWN, CUT_OFF) else AbsenceKind.UNREADABLE
         return Absent(kind, f"{what}: {self.gone}")
 
     def quantity(self, what: str, unit: Unit, paths: str) -> Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -348,3 +349,26 @@ def test_several_files_are_one_machine() -> None:
     assert code == UNKNOWN
     assert "NVIDIA GB10" in text
     assert "SXid 22013" in text
+
+
+def test_what_a_cut_file_lacks_is_not_said_to_be_unreadable(tmp_path: Path) -> None:
+    """given an output that ends before the power"""
+    text = path("health/smi_xml_t4_v13.xml").read_text()
+    cut = tmp_path / "cut.xml"
+    cut.write_text(text[: text.index("<gpu_power_readings>")])
+
+    _, _, findings = judge(examine(open_source([cut]).read()), LIMITS, "file")
+
+    assert [finding.code for finding in findings] == ["HLT-099"]
+
+
+def test_links_that_lead_in_a_circle_are_named(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    world = World(stdout=io.StringIO(), stderr=io.StringIO(), environment={})
+
+    code = main(["health", "--from", str(loop)], world)
+
+    assert code == UNUSABLE
+    assert isinstance(world.stderr, io.StringIO)
+    assert "too many levels of symbolic links" in world.stderr.getvalue()
