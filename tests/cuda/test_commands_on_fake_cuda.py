@@ -42,7 +42,7 @@ def saved(out: Path) -> Run:
 
 
 def nothing_left(left: Path) -> bool:
-    return left.read_text() == "allocations 0\nevents 0\n"
+    return left.read_text() == "allocations 0\nevents 0\nstreams 0\n"
 
 
 def test_stress_passes_a_healthy_gpu(folder: str, tmp_path: Path, left: Path) -> None:

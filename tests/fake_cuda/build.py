@@ -24,7 +24,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-DRIVER = ("state.cpp", "device.cpp", "memory.cpp", "execution.cpp", "cubin.cpp", "errors.cpp")
+DRIVER = (
+    "state.cpp",
+    "device.cpp",
+    "memory.cpp",
+    "lending.cpp",
+    "streams.cpp",
+    "execution.cpp",
+    "cubin.cpp",
+    "errors.cpp",
+)
 MODULE = "cupy_backends/cuda/api/runtime"
 SOURCES = {".cu", ".cuh", ".hpp", ".cpp", ".inc"}
 DRIVER_SOURCES = {".cpp", ".h"}

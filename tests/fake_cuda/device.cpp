@@ -126,7 +126,7 @@ FAKE_API cuDeviceCanAccessPeer(int* yes, CUdevice device, CUdevice peer) {
   FAKE_ENTER();
   REQUIRE_DEVICE(device);
   REQUIRE_DEVICE(peer);
-  *yes = device != peer;
+  *yes = device != peer && !fake::world().apart.count({device, peer});
   return CUDA_SUCCESS;
 }
 
@@ -169,13 +169,15 @@ FAKE_API cuCtxGetDevice(CUdevice* device) {
 FAKE_API cuCtxSynchronize() {
   FAKE_ENTER();
   FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
+  fake::wait_for(context->device, "cuCtxSynchronize");
+  return fake::world().device[context->device].sticky;
 }
 
 FAKE_API cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
   FAKE_ENTER();
   FAKE_CONTEXT(context);
   FAKE_REQUIRE(peer && peer != context, CUDA_ERROR_INVALID_CONTEXT);
+  FAKE_REQUIRE(!fake::world().apart.count({context->device, peer->device}), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   FAKE_REQUIRE(!context->peers[peer->device], CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
   context->peers[peer->device] = true;
   return CUDA_SUCCESS;

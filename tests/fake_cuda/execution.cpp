@@ -1,4 +1,4 @@
-// Streams, events, modules and launches of the fake driver. Everything is done at once: a stream is only a name.
+// Modules and launches of the fake driver.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,15 +19,6 @@ struct CUmod_st {
 struct CUfunc_st {
   std::string name;
   size_t parameters;
-};
-
-struct CUstream_st {
-  unsigned flags;
-};
-
-struct CUevent_st {
-  unsigned flags;
-  double time;
 };
 
 namespace {
@@ -115,14 +106,16 @@ void watch_faults() {
   sigaction(SIGBUS, &action, &earlier_bus);
 }
 
-CUresult run(const std::string& kernel, void** arguments, unsigned blocks, unsigned threads) {
+CUresult run(const std::string& kernel, void* const* arguments, unsigned blocks, unsigned threads, int device) {
   watch_faults();
+  fake::close_to(device);
   const int fault = sigsetjmp(escape, 1);
   if (!fault) {
     in_kernel = true;
     cpu_builds().run(kernel.c_str(), arguments, blocks, threads);
     in_kernel = false;
   }
+  fake::open_again(device);
   return CUresult(fault);
 }
 
@@ -134,114 +127,46 @@ bool as_many_as_it_takes(const CUfunc_st& f, void** arguments) {
   return false;
 }
 
-// What a launch is said to move: the whole of the largest piece of memory that one of its arguments points into.
-size_t moved(const std::string& kernel, void** arguments) {
-  size_t largest = 0;
-  const std::vector<size_t>& sizes = fake::world().parameter_sizes[kernel];
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] != sizeof(uintptr_t)) continue;
+// What a launch is said to take beside its own start: the time for the whole of the largest piece of memory that one of
+// its arguments points into, at the speed of the way to it where it is another device's.
+double seconds_of(const std::vector<std::string>& arguments, int device) {
+  double longest = 0;
+  for (const std::string& argument : arguments) {
+    if (argument.size() != sizeof(uintptr_t)) continue;
     uintptr_t value;
-    memcpy(&value, arguments[i], sizeof value);
-    if (const fake::Allocation* found = fake::find(value)) largest = std::max(largest, found->size);
+    memcpy(&value, argument.data(), sizeof value);
+    const fake::Allocation* found = fake::find(value);
+    if (!found || found->kind == fake::Kind::host || found->kind == fake::Kind::registered) continue;
+    const bool own = found->device == device;
+    longest = std::max(longest, own ? fake::seconds_for(found->size)
+                                    : fake::seconds_between({device, found->device}, true, found->size));
   }
-  return largest;
+  return longest;
 }
 
-// A fault of the kernel is seen by the next call, as on a GPU, which has not run the kernel when the launch returns.
-CUresult launch(CUfunction f, unsigned blocks, unsigned threads, void** arguments) {
+// A fault of the kernel is seen by the next call, as on a GPU, which has not run the kernel when the launch returns. The
+// arguments are taken now and used when the kernel runs.
+CUresult launch(CUfunction f, unsigned blocks, unsigned threads, CUstream stream, void** arguments) {
   FAKE_CONTEXT(context);
   FAKE_REQUIRE(f, CUDA_ERROR_INVALID_HANDLE);
   FAKE_REQUIRE(blocks && threads && threads <= 1024, CUDA_ERROR_INVALID_VALUE);
   FAKE_REQUIRE(as_many_as_it_takes(*f, arguments), CUDA_ERROR_INVALID_VALUE);
   fake::world().last_grid = blocks;
-  fake::world().device[context->device].sticky = run(f->name, arguments, blocks, threads);
-  fake::spend_launch(moved(f->name, arguments));
+  std::vector<std::string> values;
+  for (const size_t size : fake::world().parameter_sizes[f->name])
+    values.emplace_back(static_cast<const char*>(arguments[values.size()]), size);
+  const int device = context->device;
+  fake::submit(fake::stream_of(stream, device), [=, name = f->name](double& clock) {
+    std::vector<void*> places;
+    for (const std::string& value : values) places.push_back(const_cast<char*>(value.data()));
+    fake::world().device[device].sticky = run(name, places.data(), blocks, threads, device);
+    clock += fake::world().launch_seconds + seconds_of(values, device);
+    return true;
+  });
   return CUDA_SUCCESS;
 }
 
 }  // namespace
-
-FAKE_API cuStreamCreate(CUstream* stream, unsigned flags) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  *stream = new CUstream_st{flags};
-  ++fake::world().streams;
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuStreamDestroy(CUstream stream) {
-  FAKE_ENTER();
-  delete stream;
-  --fake::world().streams;
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuStreamSynchronize(CUstream) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuStreamQuery(CUstream) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuStreamWaitEvent(CUstream, CUevent, unsigned) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuStreamGetCtx(CUstream, CUcontext* context) {
-  FAKE_ENTER();
-  *context = fake::current();
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventCreate(CUevent* event, unsigned flags) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  *event = new CUevent_st{flags, -1};
-  ++fake::world().events;
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventDestroy(CUevent event) {
-  FAKE_ENTER();
-  delete event;
-  --fake::world().events;
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventRecord(CUevent event, CUstream) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  event->time = fake::now();
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventQuery(CUevent) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventSynchronize(CUevent) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  return CUDA_SUCCESS;
-}
-
-FAKE_API cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-  FAKE_ENTER();
-  FAKE_CONTEXT(context);
-  const bool timed = !((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING);
-  FAKE_REQUIRE(timed && start->time >= 0 && end->time >= 0, CUDA_ERROR_INVALID_HANDLE);
-  *milliseconds = float((end->time - start->time) * 1e3);
-  return CUDA_SUCCESS;
-}
 
 FAKE_API cuModuleLoadData(CUmodule* module, const void* image) {
   FAKE_ENTER();
@@ -276,8 +201,8 @@ FAKE_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, in
 
 // One dimension only, and no dynamic shared memory: more the kernels of mats do not use.
 FAKE_API cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, CUstream, void** arguments, void**) {
+                        unsigned shared, CUstream stream, void** arguments, void**) {
   FAKE_ENTER();
   FAKE_REQUIRE(gy == 1 && gz == 1 && by == 1 && bz == 1 && !shared, CUDA_ERROR_NOT_SUPPORTED);
-  return launch(f, gx, bx, arguments);
+  return launch(f, gx, bx, stream, arguments);
 }

@@ -5,9 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Every exported driver function opens with FAKE_ENTER: it refuses to work where it must not, counts the call and
@@ -35,6 +40,26 @@ namespace fake {
 
 constexpr int kMostDevices = 16;
 
+using Way = std::pair<int, int>;  // from a device to a device
+
+// What is put into a stream, given the stream's clock; false: it never ends.
+using Work = std::function<bool(double& clock)>;
+
+}  // namespace fake
+
+// Work is done when somebody asks for it: a query or a wait does all that is in the stream up to there. Of the default
+// stream it is done at once.
+struct CUstream_st {
+  unsigned flags = 0;
+  int device = 0;
+  double own_clock = 0;
+  std::deque<fake::Work> work;
+  bool stuck = false;
+  fake::Way stuck_on{-1, -1};  // the devices that what never ends has to do with
+};
+
+namespace fake {
+
 struct Device {
   size_t total = size_t{1} << 30;
   size_t others = 0;  // bytes held by "other processes"
@@ -43,7 +68,7 @@ struct Device {
   CUresult sticky = CUDA_SUCCESS;  // an error after which the context answers nothing else
 };
 
-enum class Kind { device, host, registered };
+enum class Kind { device, host, registered, borrowed };  // borrowed: another process's, opened by its handle
 
 struct Allocation {
   int device;
@@ -51,6 +76,10 @@ struct Allocation {
   Kind kind;
   void* mapping;  // what munmap needs; null for registered memory, which is the caller's
   size_t mapped;
+  uintptr_t start = 0;  // the part of the mapping that can be touched
+  size_t body = 0;
+  int file = -1;  // what other processes open, once a handle was asked for
+  long serial = 0;
 };
 
 // "The call FUNCTION fails with `error`, after `skip` good calls, `times` times, on `device` (-1: any)."
@@ -70,6 +99,8 @@ struct World {
   CUresult init_result = CUDA_SUCCESS;
   Device device[kMostDevices];
   CUctx_st primary[kMostDevices];
+  CUstream_st null_stream[kMostDevices];
+  std::set<CUstream_st*> made_streams;
   std::map<uintptr_t, Allocation> allocations;
   std::map<std::string, long> calls;
   std::vector<Rule> rules;
@@ -85,14 +116,33 @@ struct World {
   bool manual_clock = false;
   double launch_seconds = 0;
   double bytes_per_second = 0;
+  // Copies from a device to another one: what each costs beside its bytes, and how fast the ways are.
+  double copy_seconds = 0;
+  double staged_rate = 0;
+  double direct_rate = 0;
+  std::map<Way, double> rates;
+  std::set<Way> apart, corrupt, hang;
 };
 
 World& world();
 CUctx_st* current();
 CUresult enter(const char* function);
-double now();
-void spend_launch(size_t bytes);
-void spend_bytes(size_t bytes);
+// A device's clock, as the host or its default stream sees it.
+double& device_clock(int device);
+double read_clock(double clock);
+double seconds_for(size_t bytes);
+double seconds_between(const Way& way, bool direct, size_t bytes);
+// Puts work into a stream; null is the default one of the current device.
+CUstream_st* stream_of(CUstream stream, int device);
+void submit(CUstream_st* stream, Work work);
+// Does what is in the stream; false when some of it never ends.
+bool drain(CUstream_st* stream);
+// Everything that has to do with a device; ends the process where a GPU would never answer.
+void wait_for(int device, const char* function);
+long stuck_streams();
+// What the kernels of a device may touch while one runs: its own memory and that of the peers it is connected with.
+void close_to(int device);
+void open_again(int device);
 const Allocation* find(uintptr_t address, uintptr_t* base = nullptr);
 // How many bytes `operator new` was last asked for at this address on this thread; 0 when it is not remembered.
 size_t requested(const void* address);

@@ -59,8 +59,8 @@ def fake() -> Iterator[FakeCuda]:
     driver.reset()
     driver.control(devices=8)
     yield driver
-    lost = [index for index in range(8) if driver.query(f"sticky.{index}")]
-    left = driver.query("allocations"), driver.query("events")
+    lost = driver.query("stuck") or [index for index in range(8) if driver.query(f"sticky.{index}")]
+    left = {what: driver.query(what) for what in ("allocations", "events", "streams")}
     driver.control(restart="")
     driver.reset()
-    assert lost or left == (0, 0), "memory or events were left on a device"
+    assert lost or not any(left.values()), f"something was left on a device: {left}"

@@ -28,6 +28,8 @@ CUresult map(size_t size, Allocation& made, uintptr_t& address) {
     munmap(made.mapping, made.mapped);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  made.start = start;
+  made.body = body;
   const bool on_page = size >= kLargePage && !world().misaligned;
   address = on_page ? start : start + body - round_up(size, kSmallUnit);
   return CUDA_SUCCESS;
@@ -54,6 +56,7 @@ CUresult release(uintptr_t address, Kind kind) {
   const auto place = world().allocations.find(address);
   FAKE_REQUIRE(place != world().allocations.end() && place->second.kind == kind, CUDA_ERROR_INVALID_VALUE);
   if (const CUresult lost = world().device[place->second.device].sticky) return lost;
+  wait_for(place->second.device, "freeing memory");
   forget(address);
   return CUDA_SUCCESS;
 }
@@ -65,29 +68,71 @@ bool inside(uintptr_t address, size_t size) {
 }
 
 // `checked_*`: that side must lie within one allocation of ours.
-CUresult copy(uintptr_t destination, bool checked_destination, uintptr_t source, bool checked_source, size_t size) {
+CUresult copy(uintptr_t destination, bool checked_destination, uintptr_t source, bool checked_source, size_t size,
+              CUstream stream) {
   FAKE_CONTEXT(context);
   if (!size) return CUDA_SUCCESS;
   FAKE_REQUIRE(!checked_destination || inside(destination, size), CUDA_ERROR_INVALID_VALUE);
   FAKE_REQUIRE(!checked_source || inside(source, size), CUDA_ERROR_INVALID_VALUE);
-  memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), size);
-  spend_bytes(size);
+  submit(stream_of(stream, context->device), [=](double& clock) {
+    memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), size);
+    clock += seconds_for(size);
+    return true;
+  });
   return CUDA_SUCCESS;
 }
 
-CUresult fill(uintptr_t address, unsigned char value, size_t size) {
+// Each side must be on the device that is named for it.
+CUresult copy_between(uintptr_t destination, int to, uintptr_t source, int from, size_t size, CUstream stream) {
+  FAKE_CONTEXT(context);
+  if (!size) return CUDA_SUCCESS;
+  FAKE_REQUIRE(inside(destination, size) && inside(source, size), CUDA_ERROR_INVALID_VALUE);
+  FAKE_REQUIRE(find(destination)->device == to && find(source)->device == from, CUDA_ERROR_INVALID_VALUE);
+  CUstream_st* which = stream_of(stream, context->device);
+  submit(which, [=](double& clock) {
+    World& w = world();
+    const Way way{from, to};
+    if (w.hang.count(way)) {
+      which->stuck_on = way;
+      return false;
+    }
+    memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), size);
+    if (w.corrupt.count(way)) reinterpret_cast<unsigned char*>(destination)[size / 2] ^= 0x10;
+    const bool direct = from == to || w.primary[from].peers[to] || w.primary[to].peers[from];
+    clock += seconds_between(way, direct, size);
+    return true;
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult fill(uintptr_t address, unsigned char value, size_t size, CUstream stream) {
   FAKE_CONTEXT(context);
   FAKE_REQUIRE(!size || inside(address, size), CUDA_ERROR_INVALID_VALUE);
-  memset(reinterpret_cast<void*>(address), value, size);
-  spend_bytes(size);
+  submit(stream_of(stream, context->device), [=](double& clock) {
+    memset(reinterpret_cast<void*>(address), value, size);
+    clock += seconds_for(size);
+    return true;
+  });
   return CUDA_SUCCESS;
+}
+
+bool on_a_device(Kind kind) { return kind == Kind::device || kind == Kind::borrowed; }
+
+void protect_peers(int device, int protection) {
+  const std::map<int, bool>& peers = world().primary[device].peers;
+  for (const auto& [base, allocation] : world().allocations) {
+    if (!on_a_device(allocation.kind) || allocation.device == device) continue;
+    const auto connected = peers.find(allocation.device);
+    if (connected != peers.end() && connected->second) continue;
+    mprotect(reinterpret_cast<void*>(allocation.start), allocation.body, protection);
+  }
 }
 
 void pointer_attribute(void* out, CUpointer_attribute which, uintptr_t address) {
   const Allocation* found = find(address);
   switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *static_cast<int*>(out) = !found ? 0 : found->kind == Kind::device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+      *static_cast<int*>(out) = !found ? 0 : on_a_device(found->kind) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
       break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(out) = found ? found->device : -2; break;
     default: *static_cast<int*>(out) = 0; break;
@@ -112,8 +157,13 @@ void forget(uintptr_t address) {
   const Allocation& gone = place->second;
   if (gone.kind == Kind::device) world().device[gone.device].used -= gone.size;
   if (gone.mapping) munmap(gone.mapping, gone.mapped);
+  if (gone.file >= 0) close(gone.file);
   world().allocations.erase(place);
 }
+
+// On a GPU the memory of a device that is not connected is not there for a kernel.
+void close_to(int device) { protect_peers(device, PROT_NONE); }
+void open_again(int device) { protect_peers(device, PROT_READ | PROT_WRITE); }
 
 bool is_guard(uintptr_t address) {
   for (const auto& [base, allocation] : world().allocations) {
@@ -175,34 +225,36 @@ FAKE_API cuMemHostUnregister(void* address) {
   return fake::release(number(address), Kind::registered);
 }
 
-FAKE_API cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream) {
+FAKE_API cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream) {
   FAKE_ENTER();
-  return fake::copy(destination, false, source, false, size);
+  return fake::copy(destination, false, source, false, size, stream);
 }
 
-FAKE_API cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source, size_t size, CUstream) {
+FAKE_API cuMemcpyHtoDAsync(CUdeviceptr destination, const void* source, size_t size, CUstream stream) {
   FAKE_ENTER();
-  return fake::copy(destination, true, number(source), false, size);
+  return fake::copy(destination, true, number(source), false, size, stream);
 }
 
-FAKE_API cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t size, CUstream) {
+FAKE_API cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t size, CUstream stream) {
   FAKE_ENTER();
-  return fake::copy(number(destination), false, source, true, size);
+  return fake::copy(number(destination), false, source, true, size, stream);
 }
 
-FAKE_API cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream) {
+FAKE_API cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream) {
   FAKE_ENTER();
-  return fake::copy(destination, true, source, true, size);
+  return fake::copy(destination, true, source, true, size, stream);
 }
 
-FAKE_API cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext, size_t size, CUstream) {
+FAKE_API cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext to, CUdeviceptr source, CUcontext from, size_t size,
+                           CUstream stream) {
   FAKE_ENTER();
-  return fake::copy(destination, true, source, true, size);
+  FAKE_REQUIRE(to && from, CUDA_ERROR_INVALID_CONTEXT);
+  return fake::copy_between(destination, to->device, source, from->device, size, stream);
 }
 
-FAKE_API cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t size, CUstream) {
+FAKE_API cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t size, CUstream stream) {
   FAKE_ENTER();
-  return fake::fill(address, value, size);
+  return fake::fill(address, value, size, stream);
 }
 
 FAKE_API cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** out, CUdeviceptr address) {

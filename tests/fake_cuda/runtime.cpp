@@ -83,7 +83,6 @@ extern "C" const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
     NAME(cudaErrorNoDevice);
     NAME(cudaErrorInvalidDevice);
     NAME(cudaErrorInvalidKernelImage);
-    NAME(cudaErrorDeviceUninitialized);
     NAME(cudaErrorNoKernelImageForDevice);
     NAME(cudaErrorECCUncorrectable);
     NAME(cudaErrorInvalidResourceHandle);
@@ -91,6 +90,12 @@ extern "C" const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
     NAME(cudaErrorIllegalAddress);
     NAME(cudaErrorLaunchOutOfResources);
     NAME(cudaErrorLaunchTimeout);
+    NAME(cudaErrorNotReady);
+    NAME(cudaErrorDeviceUninitialized);
+    NAME(cudaErrorMapBufferObjectFailed);
+    NAME(cudaErrorPeerAccessUnsupported);
+    NAME(cudaErrorOperatingSystem);
+    NAME(cudaErrorTooManyPeers);
     NAME(cudaErrorPeerAccessAlreadyEnabled);
     NAME(cudaErrorPeerAccessNotEnabled);
     NAME(cudaErrorLaunchFailure);
@@ -235,9 +240,32 @@ RUNTIME cudaMemcpy(void* destination, const void* source, size_t size, cudaMemcp
   return cudaMemcpyAsync(destination, source, size, kind, nullptr);
 }
 
-RUNTIME cudaMemcpyPeerAsync(void* destination, int, const void* source, int, size_t size, cudaStream_t stream) {
+RUNTIME cudaMemcpyPeerAsync(void* destination, int to, const void* source, int from, size_t size, cudaStream_t stream) {
   RUNTIME_CONTEXT();
-  return give(cuMemcpyPeerAsync(number(destination), nullptr, number(source), nullptr, size, stream));
+  CUcontext there, here;
+  if (const CUresult failed = peer_context(to, &there)) return give(failed);
+  if (const CUresult failed = peer_context(from, &here)) return give(failed);
+  return give(cuMemcpyPeerAsync(number(destination), there, number(source), here, size, stream));
+}
+
+// Both are 64 bytes that only the driver understands.
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle));
+
+RUNTIME cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
+  RUNTIME_CONTEXT();
+  return give(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), number(address)));
+}
+
+RUNTIME cudaIpcOpenMemHandle(void** address, cudaIpcMemHandle_t handle, unsigned flags) {
+  RUNTIME_CONTEXT();
+  CUipcMemHandle plain;
+  memcpy(&plain, &handle, sizeof plain);
+  return give(cuIpcOpenMemHandle(reinterpret_cast<CUdeviceptr*>(address), plain, flags));
+}
+
+RUNTIME cudaIpcCloseMemHandle(void* address) {
+  RUNTIME_CONTEXT();
+  return give(cuIpcCloseMemHandle(number(address)));
 }
 
 RUNTIME cudaMemcpyPeer(void* destination, int to, const void* source, int from, size_t size) {

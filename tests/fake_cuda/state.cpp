@@ -78,7 +78,11 @@ void reset() {
   w.calls.clear();
   w.rules.clear();
   w.manual_clock = w.misaligned = w.same_uuids = false;
-  w.launch_seconds = w.bytes_per_second = 0;
+  w.launch_seconds = w.bytes_per_second = w.copy_seconds = w.staged_rate = w.direct_rate = 0;
+  w.rates.clear();
+  w.apart.clear();
+  w.corrupt.clear();
+  w.hang.clear();
 }
 
 // As when a process ends: its memory goes, and devices that were lost to it work for the next one.
@@ -86,7 +90,47 @@ void restart() {
   World& w = world();
   while (!w.allocations.empty()) forget(w.allocations.begin()->first);
   for (Device& device : w.device) device.sticky = CUDA_SUCCESS;
+  for (CUctx_st& context : w.primary) context.peers.clear();
+  for (CUstream_st& stream : w.null_stream) {
+    stream.work.clear();
+    stream.stuck = false;
+  }
+  w.made_streams.clear();
   w.events = w.streams = 0;
+}
+
+// "FROM:TO", or "DEVICE" for every way from it and to it.
+bool add_ways(const std::string& value, std::set<Way>& ways) {
+  const std::vector<std::string> part = split(value, ':');
+  if (part.empty() || part.size() > 2) return false;
+  const int first = atoi(part[0].c_str());
+  if (part.size() == 2) return ways.insert({first, atoi(part[1].c_str())}), true;
+  for (int other = 0; other < kMostDevices; ++other) {
+    if (other == first) continue;
+    ways.insert({first, other});
+    ways.insert({other, first});
+  }
+  return true;
+}
+
+// Both ways between two devices.
+bool set_apart(const std::string& value) {
+  std::set<Way> ways;
+  if (!add_ways(value, ways)) return false;
+  for (const Way& way : ways) {
+    world().apart.insert(way);
+    world().apart.insert({way.second, way.first});
+  }
+  return true;
+}
+
+// RATE for every direct way, or FROM:TO:RATE for one.
+bool set_rate(const std::string& value) {
+  const std::vector<std::string> part = split(value, ':');
+  if (part.size() == 1) return world().direct_rate = atof(part[0].c_str()), true;
+  if (part.size() != 3) return false;
+  world().rates[{atoi(part[0].c_str()), atoi(part[1].c_str())}] = atof(part[2].c_str());
+  return true;
 }
 
 bool set_size(const std::string& name, const std::string& value, size_t Device::* field) {
@@ -125,6 +169,12 @@ bool obey(const std::string& name, const std::string& value) {
   }
   if (name == "launch_seconds") return w.launch_seconds = atof(value.c_str()), true;
   if (name == "bytes_per_second") return w.bytes_per_second = atof(value.c_str()), true;
+  if (name == "copy_seconds") return w.copy_seconds = atof(value.c_str()), true;
+  if (name == "staged") return w.staged_rate = atof(value.c_str()), true;
+  if (name == "direct") return set_rate(value);
+  if (name == "apart") return set_apart(value);
+  if (name == "corrupt") return add_ways(value, w.corrupt);
+  if (name == "hang") return add_ways(value, w.hang);
   return false;
 }
 
@@ -154,12 +204,16 @@ __attribute__((destructor)) void write_report() {
   const World& w = world();
   FILE* file = w.report.empty() ? nullptr : fopen(w.report.c_str(), "w");
   if (!file) return;
-  fprintf(file, "allocations %zu\nevents %ld\n", w.allocations.size(), w.events);
+  fprintf(file, "allocations %zu\nevents %ld\nstreams %ld\n", w.allocations.size(), w.events, w.streams);
   fclose(file);
 }
 
-// The device of this thread's context.
-Device& current_device() { return world().device[current() ? current()->device : 0]; }
+// How many others a device is connected with.
+long long peers_of(int device) {
+  long long count = 0;
+  for (const auto& [peer, connected] : world().primary[device % kMostDevices].peers) count += connected;
+  return count;
+}
 
 struct Request {
   const void* address;
@@ -173,7 +227,7 @@ thread_local unsigned next_request;
 World& world() {
   static World* the_world = [] {
     World* w = new World;
-    for (int i = 0; i < kMostDevices; ++i) w->primary[i].device = i;
+    for (int i = 0; i < kMostDevices; ++i) w->primary[i].device = w->null_stream[i].device = i;
     return w;
   }();
   static bool configured = false;
@@ -205,21 +259,26 @@ CUresult enter(const char* exported) {
   return CUDA_SUCCESS;
 }
 
-double now() {
-  if (world().manual_clock) return current_device().clock;
+double& device_clock(int device) { return world().device[device].clock; }
+
+// Seconds now: of a clock that a test moves, or of this machine's.
+double read_clock(double clock) {
+  if (world().manual_clock) return clock;
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-void spend_launch(size_t bytes) {
-  current_device().clock += world().launch_seconds;
-  spend_bytes(bytes);
+double seconds_for(size_t bytes) {
+  const double rate = world().bytes_per_second;
+  return rate > 0 ? double(bytes) / rate : 0;
 }
 
-void spend_bytes(size_t bytes) {
-  const double rate = world().bytes_per_second;
-  if (rate > 0) current_device().clock += double(bytes) / rate;
+double seconds_between(const Way& way, bool direct, size_t bytes) {
+  const World& w = world();
+  const auto own = w.rates.find(way);
+  const double rate = !direct ? w.staged_rate : own != w.rates.end() ? own->second : w.direct_rate;
+  return w.copy_seconds + (rate > 0 ? double(bytes) / rate : seconds_for(bytes));
 }
 
 size_t requested(const void* address) {
@@ -250,7 +309,7 @@ FAKE_CONTROL int fake_control(const char* text) {
   return fake::obey_all(text) ? 0 : 1;
 }
 
-// used.DEVICE, sticky.DEVICE, allocations, events, streams, modules, calls.FUNCTION, parameters.KERNEL (their number),
+// used.DEVICE, sticky.DEVICE, peers.DEVICE, allocations, events, streams, stuck, modules, calls.FUNCTION, parameters.KERNEL (their number),
 // bytes.KERNEL.INDEX (the size of one), last_grid (blocks of the last launch); -1 for anything else.
 FAKE_CONTROL long long fake_query(const char* text) {
   fake::World& w = fake::world();
@@ -266,6 +325,8 @@ FAKE_CONTROL long long fake_query(const char* text) {
   if (name == "last_grid") return w.last_grid;
   if (name == "events") return w.events;
   if (name == "streams") return w.streams;
+  if (name == "stuck") return fake::stuck_streams();
+  if (fake::starts(name, "peers.")) return fake::peers_of(fake::suffix(name, 0));
   if (name == "modules") return w.modules;
   return -1;
 }
