@@ -33,6 +33,19 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class HostBuffer:
+    """A piece of the host's memory, near the device where the system allows it: ``address`` and ``size`` in bytes.
+
+    ``pinned``: locked in its place, so that the device copies by itself; otherwise the processor carries every byte
+    through a pinned piece of the driver's.
+    """
+
+    address: int
+    size: int
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryState:
     """Bytes of the device at one moment. ``reserved``: held by driver or system; ``others``: by other processes."""
 
@@ -88,7 +101,11 @@ class Device(Protocol):
         """``size`` bytes aligned to at least 2 MiB where ``size`` is a multiple of 2 MiB. Raises OutOfMemory."""
         ...
 
-    def free(self, buffer: Buffer) -> None: ...
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        """``size`` bytes of the host's memory, each page there. Raises OutOfMemory, also where it cannot be pinned."""
+        ...
+
+    def free(self, buffer: Buffer | HostBuffer) -> None: ...
 
     def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
         """Run a kernel of ``kernels/`` over ``tiles`` tiles and wait for it; gives its duration in seconds.
@@ -98,11 +115,24 @@ class Device(Protocol):
         """
         ...
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
-        """Copy all of ``source`` to ``destination`` at ``offset`` bytes; gives the duration in seconds."""
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
+        """Copy all of ``source`` to ``destination`` at ``offset`` bytes, ``repeats`` times in a row, and wait for it.
+
+        Gives the seconds of all repeats as the device's clock sees them, from the start of the first to the end of the
+        last. From pinned memory, that is the start of each copy and its way over the link, and the gaps where copies
+        are so short that issuing them takes longer. From other memory (``bytes`` among it) the processor's own
+        copying through the driver's pinned piece is in it as well, since the device waits for it.
+        """
         ...
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes: ...
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes: ...
 
     def synchronise(self) -> None: ...
 

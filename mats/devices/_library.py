@@ -6,7 +6,7 @@ import ctypes
 import functools
 from collections.abc import Mapping
 
-from mats.device import Buffer, DeviceError
+from mats.device import Buffer, DeviceError, HostBuffer
 from mats.kernel import bind, kernels
 
 MISSING = (
@@ -71,3 +71,15 @@ def release(address: int, size: int) -> None:
 def rounded(size: int) -> int:
     """``size`` in bytes rounded up to whole 2 MiB pages."""
     return -(-size // (2 << 20)) * (2 << 20)
+
+
+def plan_copy(
+    destination: Buffer | HostBuffer, source: Buffer | HostBuffer | bytes, offset: int, repeats: int
+) -> tuple[int | bytes, int]:
+    """Where a copy of all of ``source`` starts, and its bytes. Raises DeviceError where it would not fit."""
+    start, size = (source, len(source)) if isinstance(source, bytes) else (source.address, source.size)
+    if offset < 0 or offset + size > destination.size:
+        raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
+    if repeats < 1:
+        raise DeviceError(f"a copy cannot be made {repeats} times")
+    return start, size

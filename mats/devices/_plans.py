@@ -12,6 +12,7 @@ import difflib
 import random
 from dataclasses import dataclass, field, replace
 
+from mats.devices._sim_link import HEALTHY_LINK, SimLink
 from mats.probe import UsageError
 
 ALL = (1 << 64) - 1
@@ -166,6 +167,7 @@ class Plan:
     spilled: bool = False
     corrupt_counters: bool = False
     temperature: float = 45.0
+    link: SimLink = HEALTHY_LINK
 
 
 @dataclass(frozen=True, slots=True)

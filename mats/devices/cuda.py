@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, MemoryState
+from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, HostBuffer, MemoryState, OutOfMemory
 from mats.devices import _cuda_facts as facts
+from mats.devices._cuda_host import HostMemory
 from mats.devices._cuda_runtime import COMPILING, Cuda, load, read_uuid
 from mats.kernel import Kernel, bind, kernel_source, kernels
 from mats.model import Absent, TargetInfo
@@ -75,6 +76,7 @@ class CudaDevice:
         self._gpu = facts.find_gpu(nvml, read_uuid(index))
         self._lock = threading.Lock()
         self._bases: dict[int, int] = {}
+        self._host = HostMemory(cuda.runtime, dict(info.identity).get("pci", ""))
         self._functions: dict[str, Any] = {}
         self._resident: dict[str, int] = {}
         self.waves = WAVES
@@ -114,8 +116,20 @@ class CudaDevice:
             self._bases[address] = base
         return Buffer(address, size)
 
-    def free(self, buffer: Buffer) -> None:
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        if size <= 0:
+            raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
+        try:
+            with self._on_device(f"an allocation of {size} bytes of the host's memory"):
+                return self._host.allocate(size, pinned)
+        except (OutOfMemory, MemoryError) as error:
+            raise OutOfMemory(f"the host has no {size} bytes of memory to {'pin' if pinned else 'give'}") from error
+
+    def free(self, buffer: Buffer | HostBuffer) -> None:
         with self._on_device("freeing memory"):
+            if isinstance(buffer, HostBuffer):
+                self._host.free(buffer)
+                return
             base = self._bases.pop(buffer.address, None)
             if base is None:
                 raise DeviceError(
@@ -134,29 +148,42 @@ class CudaDevice:
             stream = self._cuda.cupy.cuda.Stream.null
             return self._timed(lambda: function((grid,), (BLOCK,), values, stream=stream))
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
-        size = source.size if isinstance(source, Buffer) else len(source)
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
+        start, size = (_address(source), len(source)) if isinstance(source, bytes) else (source.address, source.size)
         _check_range(destination, offset, size)
+        if repeats < 1:
+            raise DeviceError(f"a copy cannot be made {repeats} times")
         runtime = self._cuda.runtime
-        target = destination.address + offset
-        with self._on_device("copying memory"):
-            if not size:
-                return 0.0
-            if isinstance(source, Buffer):
-                start, kind = source.address, runtime.memcpyDeviceToDevice
-            else:
-                start, kind = _address(source), runtime.memcpyHostToDevice
-            return self._timed(lambda: runtime.memcpyAsync(target, start, size, kind, 0))
+        target, kind = destination.address + offset, _direction(runtime, destination, source)
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+        def work() -> None:
+            for _ in range(repeats):
+                runtime.memcpyAsync(target, start, size, kind, 0)
+
+        with self._on_device("copying memory"):
+            return self._timed(work) if size else 0.0
+
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
+        import ctypes
+
         import numpy
 
         _check_range(buffer, offset, size)
+        start = buffer.address + offset
+        if isinstance(buffer, HostBuffer):
+            return ctypes.string_at(start, size)
         held = numpy.empty(size, numpy.uint8)
         runtime = self._cuda.runtime
         with self._on_device("reading memory back"):
             if size:
-                runtime.memcpy(held.ctypes.data, buffer.address + offset, size, runtime.memcpyDeviceToHost)
+                runtime.memcpy(held.ctypes.data, start, size, runtime.memcpyDeviceToHost)
         return held.tobytes()
 
     def synchronise(self) -> None:
@@ -190,7 +217,11 @@ class CudaDevice:
             for base in tuple(self._bases.values()):
                 with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
                     self._cuda.runtime.free(base)
+            for address in self._host.pinned:
+                with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
+                    self._cuda.runtime.freeHost(address)
         self._bases.clear()
+        self._host.forget()
         self._events = ()
         self._functions.clear()
         _shut_down(self._nvml)
@@ -252,6 +283,15 @@ def _address(data: bytes) -> int:
     return int(numpy.frombuffer(data, numpy.uint8).ctypes.data)
 
 
-def _check_range(buffer: Buffer, offset: int, size: int) -> None:
+def _direction(runtime: Any, destination: Buffer | HostBuffer, source: Buffer | HostBuffer | bytes) -> int:
+    """CUDA's word for the way from ``source`` to ``destination``."""
+    if isinstance(source, Buffer):
+        kind = runtime.memcpyDeviceToDevice if isinstance(destination, Buffer) else runtime.memcpyDeviceToHost
+    else:
+        kind = runtime.memcpyHostToDevice if isinstance(destination, Buffer) else runtime.memcpyHostToHost
+    return int(kind)
+
+
+def _check_range(buffer: Buffer | HostBuffer, offset: int, size: int) -> None:
     if offset < 0 or size < 0 or offset + size > buffer.size:
         raise DeviceError(f"bytes {offset} to {offset + size} are not within a buffer of {buffer.size}")

@@ -7,16 +7,14 @@ import platform
 import time
 from pathlib import Path
 
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
-from mats.devices._library import allocate, library, pack, release
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState, OutOfMemory
+from mats.devices._host_memory import available, total
+from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.target import Target
 
 CPU_CACHE = "sys/devices/system/cpu/cpu0/cache"
 EDAC = "sys/devices/system/edac/mc"
-CGROUP_LIMIT = "sys/fs/cgroup/memory.max"
-CGROUP_USED = "sys/fs/cgroup/memory.current"
-CGROUP_STATISTICS = "sys/fs/cgroup/memory.stat"
 _SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -40,7 +38,7 @@ class HostDevice:
             name=self._name,
             kind="host",
             title=f"host memory ({_processor(self._root)})",
-            memory_total=Quantity(_total(self._root), Unit.BYTE),
+            memory_total=Quantity(total(self._root), Unit.BYTE),
             cache_size=cache_size(self._root),
             peak_bandwidth=Absent(AbsenceKind.NOT_SUPPORTED, "a host does not tell its memory clock and width"),
             peak_formula="a copy bound is measured in the same run instead",
@@ -54,33 +52,39 @@ class HostDevice:
         )
 
     def memory(self) -> MemoryState:
-        import psutil
-
-        state = psutil.virtual_memory()
-        total, free = _total(self._root), state.available
-        limited = _cgroup_room(self._root)
-        if limited is not None:
-            free = min(free, limited)
+        whole, free = total(self._root), available(self._root)
         return MemoryState(
-            total=total,
+            total=whole,
             free=free,
             reserved=Absent(AbsenceKind.NOT_SUPPORTED, "the kernel's own share is part of what others use"),
-            others=Quantity(max(total - free, 0), Unit.BYTE),
+            others=Quantity(max(whole - free, 0), Unit.BYTE),
         )
 
     def allocate(self, size: int) -> Buffer:
+        return Buffer(self._take(size)[0], size)
+
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        """The same memory: here the device is the host."""
+        address, locked = self._take(size)
+        if pinned and not locked:
+            self.free(Buffer(address, size))
+            raise OutOfMemory(f"the system does not lock {size} bytes in their place: see `ulimit -l`")
+        return HostBuffer(address, size, pinned)
+
+    def _take(self, size: int) -> tuple[int, bool]:
+        """Address of ``size`` bytes, and whether they are locked in their place."""
         if size <= 0:
             raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
         # Linux grants more than it has and kills later; so what is not available is refused here.
         if size > self.memory().free:
             raise OutOfMemory(f"{size} bytes are more than the memory that is available")
-        address, _ = allocate(size)
+        address, locked = allocate(size)
         if not address:
             raise OutOfMemory(f"the system refused {size} bytes")
         self._held[address] = size
-        return Buffer(address, size)
+        return address, locked
 
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: Buffer | HostBuffer) -> None:
         size = self._held.pop(buffer.address, None)
         if size is None:
             raise DeviceError(f"no buffer at {buffer.address:#x} is held: it was freed before or is not ours")
@@ -93,17 +97,23 @@ class HostDevice:
             raise DeviceError(f"the native module has no kernel {kernel}: reinstall mats")
         return seconds
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
         import ctypes
 
-        size = source.size if isinstance(source, Buffer) else len(source)
-        if offset < 0 or offset + size > destination.size:
-            raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
-        start = time.perf_counter()
-        ctypes.memmove(destination.address + offset, source.address if isinstance(source, Buffer) else source, size)
-        return time.perf_counter() - start
+        start, size = plan_copy(destination, source, offset, repeats)
+        began = time.perf_counter()
+        for _ in range(repeats):
+            ctypes.memmove(destination.address + offset, start, size)
+        return time.perf_counter() - began
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
         import ctypes
 
         if offset < 0 or size < 0 or offset + size > buffer.size:
@@ -178,38 +188,6 @@ def edac_counters(root: Path) -> tuple[tuple[str, Reading], ...]:
 
 def _controllers(root: Path) -> list[Path]:
     return sorted(path for path in (root / EDAC).glob("mc*") if path.is_dir())
-
-
-def _total(root: Path) -> int:
-    import psutil
-
-    total = int(psutil.virtual_memory().total)
-    limit = _cgroup(root, CGROUP_LIMIT)
-    return total if limit is None else min(total, limit)
-
-
-def _cgroup(root: Path, file: str) -> int | None:
-    try:
-        text = (root / file).read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
-def _cgroup_room(root: Path) -> int | None:
-    """Bytes left under the control group's limit, or None without a limit. Cached files give way and count as free."""
-    limit, used = _cgroup(root, CGROUP_LIMIT), _cgroup(root, CGROUP_USED)
-    return None if limit is None or used is None else max(limit - used + _cgroup_cached(root), 0)
-
-
-def _cgroup_cached(root: Path) -> int:
-    """Bytes of files in the control group's page cache that were not used lately."""
-    try:
-        lines = (root / CGROUP_STATISTICS).read_text().splitlines()
-    except OSError:
-        return 0
-    found = (line.partition(" ")[2] for line in lines if line.startswith("inactive_file "))
-    return next((int(text) for text in found if text.isdigit()), 0)
 
 
 def _processor(root: Path) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from mats.codec import SavedRunError, run_from_json
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState
 from mats.facts import MachineFacts
 from mats.model import Result, Run, TargetInfo
 from mats.probe import UsageError
@@ -77,16 +77,26 @@ class ReplayDevice:
     def allocate(self, size: int) -> Buffer:
         raise self._refused("allocate")
 
-    def free(self, buffer: Buffer) -> None:
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        raise self._refused("allocate")
+
+    def free(self, buffer: Buffer | HostBuffer) -> None:
         raise self._refused("free")
 
     def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
         raise self._refused(f"launch {kernel}")
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
         raise self._refused("copy")
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
         raise self._refused("fetch")
 
     def synchronise(self) -> None:

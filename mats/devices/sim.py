@@ -12,8 +12,8 @@ import random
 from dataclasses import astuple
 from pathlib import Path
 
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, MemoryState, OutOfMemory
-from mats.devices._library import allocate, library, pack, release
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState, OutOfMemory
+from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.devices._plan_files import EXAMPLE, parse_plan
 from mats.devices._plans import (
     DEFAULT_GEOMETRY,
@@ -176,7 +176,17 @@ class SimDevice:
             library().mats_sim_map(self._model, address, size, (ctypes.c_ulonglong * (2 * pages))(*numbers))
         return Buffer(address, size)
 
-    def free(self, buffer: Buffer) -> None:
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        """Memory of the machine that simulates; that it is pinned shows in the simulated time alone."""
+        if size <= 0:
+            raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
+        address, _ = allocate(size)
+        if not address:
+            raise OutOfMemory("the machine that simulates has no memory left")
+        self._held[address] = (size, ())
+        return HostBuffer(address, size, pinned)
+
+    def free(self, buffer: Buffer | HostBuffer) -> None:
         if buffer.address not in self._held:
             raise DeviceError(f"no buffer at {buffer.address:#x} is held: it was freed before or is not ours")
         size, slots = self._held.pop(buffer.address)
@@ -211,14 +221,33 @@ class SimDevice:
         self._clock += seconds
         return seconds
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
-        size = source.size if isinstance(source, Buffer) else len(source)
-        if offset < 0 or offset + size > destination.size:
-            raise DeviceError(f"a copy of {size} bytes to offset {offset} does not fit {destination.size} bytes")
-        ctypes.memmove(destination.address + offset, source.address if isinstance(source, Buffer) else source, size)
-        return self._spend(2 * size)
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
+        """As on a card: what comes from its memory passes its faults. Repeats cost their time, and move data once."""
+        start, size = plan_copy(destination, source, offset, repeats)
+        if isinstance(source, Buffer) and isinstance(destination, HostBuffer):
+            start = self.fetch(source, 0, size)
+        ctypes.memmove(destination.address + offset, start, size)
+        if isinstance(source, Buffer) and isinstance(destination, Buffer):
+            return sum(self._spend(2 * size) for _ in range(repeats))
+        host = destination if isinstance(destination, HostBuffer) else source
+        pinned = isinstance(host, HostBuffer) and host.pinned
+        return self._carry(size, repeats, pinned)
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+    def _carry(self, size: int, repeats: int, pinned: bool) -> float:
+        """Seconds of copies between the card and the host."""
+        one = self._plan.link.seconds(size, pinned)
+        seconds = sum(one * self._random.uniform(0.99, 1.01) for _ in range(repeats))
+        self._clock += seconds
+        return seconds
+
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
         if offset < 0 or size < 0 or offset + size > buffer.size:
             raise DeviceError(f"cannot fetch {size} bytes at offset {offset} of {buffer.size} bytes")
         start, end = offset // 8 * 8, -(-(offset + size) // 8) * 8

@@ -12,7 +12,7 @@ from typing import Any
 
 from mats.cli.world import World
 from mats.codec import run_to_json
-from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, MemoryState
+from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, HostBuffer, MemoryState
 from mats.facts import MachineFacts
 from mats.model import (
     AbsenceKind,
@@ -111,16 +111,26 @@ class FakeDevice:
     def allocate(self, size: int) -> Buffer:
         raise AssertionError("allocate was not planned")
 
-    def free(self, buffer: Buffer) -> None:
+    def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
+        raise AssertionError("allocate_host was not planned")
+
+    def free(self, buffer: Buffer | HostBuffer) -> None:
         raise AssertionError("free was not planned")
 
     def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
         raise AssertionError("launch was not planned")
 
-    def copy(self, destination: Buffer, source: Buffer | bytes, *, offset: int = 0) -> float:
+    def copy(
+        self,
+        destination: Buffer | HostBuffer,
+        source: Buffer | HostBuffer | bytes,
+        *,
+        offset: int = 0,
+        repeats: int = 1,
+    ) -> float:
         raise AssertionError("copy was not planned")
 
-    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes:
+    def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
         raise AssertionError("fetch was not planned")
 
     def synchronise(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from mats.codec import run_to_json
 from mats.device import Buffer, DeviceError, OutOfMemory
+from mats.devices import _host_memory
 from mats.devices import host as host_module
 from mats.devices._plans import built_in
 from mats.devices.host import HostDevice
@@ -144,10 +145,10 @@ def test_a_host_without_those_files_says_what_it_does_not_know(tmp_path: Path) -
 
 
 def test_a_control_group_limits_what_a_host_lends(tmp_path: Path) -> None:
-    limit = tmp_path / host_module.CGROUP_LIMIT
+    limit = tmp_path / _host_memory.CGROUP_LIMIT
     limit.parent.mkdir(parents=True)
     limit.write_text(f"{64 * MIB}\n")
-    (tmp_path / host_module.CGROUP_USED).write_text(f"{60 * MIB}\n")
+    (tmp_path / _host_memory.CGROUP_USED).write_text(f"{60 * MIB}\n")
     device = HostDevice(root=tmp_path)
     assert device.memory().total == 64 * MIB
     assert device.memory().free == 4 * MIB

@@ -1,0 +1,47 @@
+"""The simulated card's link to the host: what it can, what it reaches under load, and how long a copy over it takes.
+
+The link is as fast as a real one while the simulated memory is scaled down with its size: copies over the link take the
+link's time alone. That under load a healthy link carries 0.84 of what its lanes do is the middle of what was measured
+on links of generations 3 to 5 (0.79 to 0.88).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mats.facts import PciLink
+from mats.model import Quantity, Unit
+
+LANE_RATES = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
+"""Transfers per second and lane of each generation of PCIe."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimLink:
+    """``generation``, ``width``: what card and slot can together. ``reached_*``: what they reach under load.
+
+    ``startup``: seconds before a copy's first byte. ``payload``: share of the lanes' bandwidth that is data;
+    ``unpinned``: the speed of copies from and to memory that is not pinned, as a share of that of pinned.
+    """
+
+    generation: int = 4
+    width: int = 16
+    reached_generation: int = 4
+    reached_width: int = 16
+    startup: float = 5e-6
+    payload: float = 0.84
+    unpinned: float = 0.4
+
+    def seconds(self, size: int, pinned: bool) -> float:
+        """How long a copy of ``size`` bytes takes."""
+        bandwidth = link_of(self.reached_generation, self.reached_width).bandwidth
+        assert isinstance(bandwidth, Quantity)
+        return self.startup + size / (bandwidth.value * self.payload * (1 if pinned else self.unpinned))
+
+
+HEALTHY_LINK = SimLink()
+
+
+def link_of(generation: int, width: int) -> PciLink:
+    """A link of this generation and so many lanes."""
+    return PciLink(Quantity(LANE_RATES[generation], Unit.HERTZ), Quantity(width, Unit.COUNT))
