@@ -30,6 +30,7 @@ setup(
                 "kernels/sweeps.cu",
                 "kernels/disturb.cu",
                 "kernels/chase.cu",
+                "kernels/gate.cu",
             ],
             extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno", "-pthread", "-g0", "-fvisibility=hidden"],
             extra_link_args=["-pthread"],

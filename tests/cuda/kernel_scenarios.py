@@ -224,6 +224,16 @@ def time_hops(on: Bench) -> object:
     return walk, all(on.words(times))
 
 
+def hold_stream(on: Bench) -> object:
+    """It ends where the gate is open, and where it is not after the time it is given; the word stays as it was."""
+    gate = Buffer(on.sink.address, 8)
+    seconds = []
+    for word, nanoseconds in ((1, 10**10), (0, 20_000_000)):
+        on.device.copy(gate, struct.pack("<Q", word))
+        seconds.append(on.device.launch("hold_stream", 1, open=gate, nanoseconds=nanoseconds))
+    return seconds[0] < 5, seconds[1] < 5, on.words(gate)
+
+
 SCENARIOS: dict[str, Callable[[Bench], object]] = {
     function.__name__: function
     for function in (
@@ -242,5 +252,6 @@ SCENARIOS: dict[str, Callable[[Bench], object]] = {
         evict_lines,
         walk_chain,
         time_hops,
+        hold_stream,
     )
 }
