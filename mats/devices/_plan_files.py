@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from mats.devices._fabric_plans import parse_fabric
 from mats.devices._plans import (
     ALL,
     DEFAULT_GEOMETRY,
@@ -51,6 +52,7 @@ _PLAN_KEYS = {
     "corrupt_counters",
     "temperature",
     "fault",
+    "fabric",
 }
 
 
@@ -90,6 +92,7 @@ def parse_plan(text: str, origin: str) -> Plan:
         spilled=_flag(data, "spilled", origin),
         corrupt_counters=_flag(data, "corrupt_counters", origin),
         temperature=_number(data, "temperature", 45.0, origin),
+        fabric=parse_fabric(data.get("fabric"), origin),
     )
 
 

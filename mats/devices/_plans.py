@@ -12,6 +12,7 @@ import difflib
 import random
 from dataclasses import dataclass, field, replace
 
+from mats.devices._fabric_plans import FABRICS, FabricPlan
 from mats.devices._sim_link import HEALTHY_LINK, SimLink
 from mats.probe import UsageError
 
@@ -152,7 +153,7 @@ class Plan:
 
     ``slow_after``/``slow_factor``: the bandwidth falls by the factor after so many simulated seconds.
     ``spilled``: memory is served from somewhere else: allocations do not show, bandwidth is a share of the peak.
-    ``corrupt_counters``: the tester's own counters are damaged.
+    ``corrupt_counters``: the tester's own counters are damaged. ``fabric``: there are several such cards, joined so.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Plan:
     corrupt_counters: bool = False
     temperature: float = 45.0
     link: SimLink = HEALTHY_LINK
+    fabric: FabricPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ _SUMMARIES = {
     "fake_capacity": "half of the capacity does not exist: addresses wrap around",
     "slow_region": "one page of 2 MiB answers 1.47 times as late as the rest; data are whole",
     "slow_channel": "one channel answers 1.47 times as late as the others; data are whole",
+    **{name: summary for name, (summary, _fabric) in FABRICS.items()},
 }
 
 
@@ -247,7 +250,7 @@ def built_in(name: str, *, geometry: str = DEFAULT_GEOMETRY, seed: int = 1, capa
     if geometry not in GEOMETRIES:
         raise UsageError(f"no geometry named {geometry!r}: use one of {', '.join(GEOMETRIES)}")
     shape = GEOMETRIES[geometry]
-    plan = Plan(name, _SUMMARIES[name], shape, capacity=capacity, seed=seed)
+    plan = Plan(name, _SUMMARIES[name], shape, capacity=capacity, seed=seed, fabric=fabric_of(name))
     at = _Seeded(layout(shape, capacity, seed), capacity, random.Random(f"{name} {geometry} {seed}"))
     own: dict[str, dict[str, object]] = {
         "counter_corrupt": {"corrupt_counters": True},
@@ -255,6 +258,11 @@ def built_in(name: str, *, geometry: str = DEFAULT_GEOMETRY, seed: int = 1, capa
         "spilled": {"spilled": True},
     }
     return replace(plan, faults=_faults(name, at), **own.get(name, {}))  # type: ignore[arg-type]
+
+
+def fabric_of(name: str) -> FabricPlan | None:
+    """The cards and links of a built-in plan; None of one card."""
+    return FABRICS[name][1] if name in FABRICS else None
 
 
 def _faults(name: str, at: _Seeded) -> tuple[SimFault, ...]:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import random
 from dataclasses import astuple
 from pathlib import Path
 
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState, OutOfMemory
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState, OutOfMemory
+from mats.devices._fabric_plans import FABRIC_EXAMPLE
 from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.devices._plan_files import EXAMPLE, parse_plan
 from mats.devices._plans import (
     DEFAULT_GEOMETRY,
     FAULT_KINDS,
     GEOMETRIES,
+    MIB,
     Plan,
     built_in,
     layout,
     plan_names,
 )
 from mats.devices._sim_drivers import DRIVER_EXAMPLE, driver_plans, is_driver_only, no_memory
+from mats.devices._sim_link import AWAKE_SECONDS
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.target import Target
@@ -79,7 +83,7 @@ def memory_plans() -> tuple[tuple[str, str], ...]:
 def plan_example() -> str:
     """A plan and a driver of the user's own, for ``mats explain sim``, and the kinds of fault."""
     kinds = f"# Kinds of fault: {', '.join(FAULT_KINDS[:7])},\n# {', '.join(FAULT_KINDS[7:])}"
-    return f"{EXAMPLE}\n{kinds}\n\n{DRIVER_EXAMPLE}"
+    return f"{EXAMPLE}\n{kinds}\n\n{FABRIC_EXAMPLE}\n{DRIVER_EXAMPLE}"
 
 
 def find_plan(argument: str) -> Plan:
@@ -108,6 +112,8 @@ class SimDevice:
         self._plan = plan
         self._name = name or f"sim:{plan.name}"
         self._clock = 0.0
+        self._carried = -math.inf
+        self._replays = 0.0
         self._reserved = plan.capacity // 64  # what a simulated driver keeps for itself
         self._random = random.Random(plan.seed)
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -238,13 +244,22 @@ class SimDevice:
             return sum(self._spend(2 * size) for _ in range(repeats))
         host = destination if isinstance(destination, HostBuffer) else source
         pinned = isinstance(host, HostBuffer) and host.pinned
+        self._damage_on_way(destination.address + offset, size)
         return self._carry(size, repeats, pinned)
+
+    def _damage_on_way(self, address: int, size: int) -> None:
+        flips = self._plan.link.flips * size / MIB
+        for _ in range(int(flips + self._random.random()) if flips else 0):
+            at = address + self._random.randrange(size)
+            ctypes.c_ubyte.from_address(at).value ^= 1 << self._random.randrange(8)
 
     def _carry(self, size: int, repeats: int, pinned: bool) -> float:
         """Seconds of copies between the card and the host."""
         one = self._plan.link.seconds(size, pinned)
         seconds = sum(one * self._random.uniform(0.99, 1.01) for _ in range(repeats))
         self._clock += seconds
+        self._carried = self._clock
+        self._replays += self._plan.link.replays * size * repeats / MIB
         return seconds
 
     def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
@@ -270,6 +285,10 @@ class SimDevice:
             ecc="off",
             counters=(),
         )
+
+    def host_link(self) -> HostLink:
+        awake = self._clock - self._carried < AWAKE_SECONDS
+        return self._plan.link.read(awake, int(self._replays))
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         return ()
