@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mats.facts.gpu import UNASKED, Flag, GpuFacts, Text
 from mats.facts.pci import PciDevice
+from mats.facts.transfers import TransferRun
 from mats.model import Absent, Reading
 
 
@@ -184,5 +185,7 @@ class MachineFacts:
     """Why the source stops early, or empty."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how the picture came about: parts of files that are not known, assumptions."""
+    transfers: tuple[TransferRun, ...] = ()
+    """What other tools measured of links and of memory, run by run."""
     simulated: bool = False
     """It is of a simulator, and no evidence of any hardware; kept in a capture of it."""

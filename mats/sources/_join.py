@@ -61,7 +61,7 @@ def _by_key(first: tuple[Any, ...], second: tuple[Any, ...], name: str) -> dict[
 def join_machines(machines: Iterable[MachineFacts]) -> MachineFacts:
     """Pictures of one machine as one; GPUs are matched by UUID, else by PCI address, else by index.
 
-    The earlier picture has the word; claims, notes and incidents of the log are gathered from all.
+    The earlier picture has the word; claims, notes, runs of other tools and incidents of the log are gathered from all.
     """
     whole = MachineFacts()
     for machine in machines:
@@ -80,6 +80,7 @@ def _joined(first: MachineFacts, second: MachineFacts) -> MachineFacts:
         claims=_gathered(first.claims, second.claims),
         slow_calls=_gathered(first.slow_calls, second.slow_calls),
         notes=_gathered(first.notes, second.notes),
+        transfers=_gathered(first.transfers, second.transfers),
         partial=first.partial or second.partial,
         simulated=first.simulated or second.simulated,
         devices_assumed="; ".join(
