@@ -195,6 +195,14 @@ def link_errors(card: Card) -> Iterator[Seen]:
     driver = [("the card", count) for name, count in card.gpu.pcie.errors if name == "correctable errors"]
     yield from card.check("pcie.corrected", _sum(corrected if _known(corrected) else driver or corrected)[0])
     yield from card.check("pcie.replays", card.gpu.pcie.replays)
+    facts = card.gpu.pcie
+    loaded = facts.corrected_loaded
+    if facts.loaded is not True:
+        loaded = Absent(AbsenceKind.NOT_TESTED, "PCIe errors under load: --load counts them")
+    seconds = value_of(facts.loaded_seconds) or 0
+    yield from card.check(
+        "pcie.corrected_loaded", loaded, f"{number(loaded)} corrected errors on its path in {seconds:.1f} s of copies"
+    )
 
 
 def _known(counts: list[tuple[str, Reading]]) -> bool:

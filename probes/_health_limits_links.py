@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mats.model import Severity, Unit
 
-from ._health_sources import DCGM, FABRIC, KERNEL_AER, OWN, PCIE, least, none, peers
+from ._health_sources import DCGM, FABRIC, KERNEL_AER, OWN, PCIE, least, most, none, peers
 
 NOTE, WARN, UNKNOWN, FAIL = Severity.NOTE, Severity.WARN, Severity.UNKNOWN, Severity.FAIL
 
@@ -77,6 +77,25 @@ BUS = (
         KERNEL_AER,
         "Corrected errors are a matter of rate; uncorrected ones mean that a transfer was lost or the link fell.",
         "Look at the kernel log for the time; reseat the card and check its riser.",
+    ),
+    none(
+        "HLT-067",
+        "pcie.corrected_loaded",
+        "corrected PCIe errors while the link was busy",
+        WARN,
+        KERNEL_AER,
+        "A good link counts none in a second of copies; each was sent again, so that data are right and time is lost.",
+        "Read again with --load; where it goes on, reseat the card, check riser, slot and cable.",
+    ),
+    most(
+        "HLT-068",
+        "pcie.corrected_loaded",
+        "many corrected PCIe errors while the link was busy",
+        16,
+        FAIL,
+        DCGM,
+        "DCGM fails above 16 in a minute; here that many came within seconds.",
+        "Reseat the card, check riser, slot and cable; service if it stays.",
     ),
 )
 

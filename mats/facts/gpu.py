@@ -212,6 +212,10 @@ class PcieFacts:
     idle_generation: Reading = UNASKED
     """What it was before it was kept busy."""
     idle_width: Reading = UNASKED
+    corrected_loaded: Reading = UNASKED
+    """Corrected errors that the ends of every link up to the root counted while it was kept busy."""
+    loaded_seconds: Reading = UNASKED
+    """For how long they were counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mats.device import Device, DeviceError
 from mats.facts import GpuFacts, MachineFacts, PciDevice, PciLink, path_of
-from mats.model import AbsenceKind, Absent, Quantity, Reading
+from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
 from mats.sources._aside import THREAD
 from mats.target import Target
 
@@ -31,6 +31,24 @@ CLOSE_SECONDS = 5.0
 
 OpenDevice = Callable[[Target], Device]
 ReadLinks = Callable[[tuple[str, ...]], Mapping[str, PciLink]]
+ReadErrors = Callable[[tuple[str, ...]], Mapping[str, Reading]]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """How the ends of links are read again and again: their state, and the corrected errors they have counted."""
+
+    links: ReadLinks
+    corrected: ReadErrors
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The best state of each link on a path while it was busy, and what was counted meanwhile."""
+
+    links: Mapping[str, PciLink]
+    corrected: Reading
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -80,7 +98,7 @@ class _Copies:
 def warm(
     machine: MachineFacts,
     open_device: OpenDevice,
-    read_links: ReadLinks,
+    port: Port,
     remaining: Callable[[], float],
     sleep: Callable[[float], None] = time.sleep,
 ) -> MachineFacts:
@@ -93,14 +111,14 @@ def warm(
     devices = {} if isinstance(machine.devices, Absent) else {each.address: each for each in machine.devices}
     gpus, notes = [], []
     for gpu in machine.gpus:
-        seen = _reached(gpu, machine, open_device, read_links, remaining, sleep)
+        seen = _reached(gpu, machine, open_device, port, remaining, sleep)
         if isinstance(seen, str):
             notes.append(f"the link of {_called(gpu)} could not be kept busy: {seen}")
             why = Absent(AbsenceKind.NOT_TESTED, f"whether the link was busy: {seen}")
             gpus.append(replace(gpu, pcie=replace(gpu.pcie, loaded=why)))
             continue
         gpus.append(_loaded(gpu, seen))
-        for address, link in seen.items():
+        for address, link in seen.links.items():
             devices[address] = _faster(devices[address], link)
     kept = machine.devices if isinstance(machine.devices, Absent) else tuple(devices.values())
     return replace(machine, gpus=tuple(gpus), devices=kept, notes=(*machine.notes, *notes))
@@ -115,11 +133,11 @@ def _reached(
     gpu: GpuFacts,
     machine: MachineFacts,
     open_device: OpenDevice,
-    read_links: ReadLinks,
+    port: Port,
     remaining: Callable[[], float],
     sleep: Callable[[float], None],
-) -> dict[str, PciLink] | str:
-    """The best state of each link on the path of one GPU while it was busy, or why there is none."""
+) -> _Seen | str:
+    """What the path of one GPU did while it was busy, or why there is nothing of it."""
     if isinstance(gpu.uuid, Absent) or isinstance(gpu.pci, Absent):
         return "its UUID and PCI address are not known"
     if gpu.asleep is True:
@@ -138,13 +156,18 @@ def _reached(
     addresses = tuple(device.address for device in path if device.address in described)
     if remaining() < 2 * SECONDS:
         return "the time limit is near"
+    before = port.corrected(addresses)
+    begun = time.monotonic()
     copies = _Copies(gpu.uuid, open_device)
     thread = threading.Thread(target=copies.work, name=f"{THREAD} copies", daemon=True)
     thread.start()
     try:
         if not copies.running.wait(min(READY_SECONDS, max(0.0, remaining() - SECONDS))):
             return "copies to it did not start in time"
-        return copies.refused or _watch(addresses, read_links, copies, sleep)
+        links = copies.refused or _watch(addresses, port.links, copies, sleep)
+        if isinstance(links, str):
+            return links
+        return _Seen(links, _added(before, port.corrected(addresses)), time.monotonic() - begun)
     finally:
         copies.stop.set()
         thread.join(min(CLOSE_SECONDS, remaining()))
@@ -164,6 +187,21 @@ def _watch(
     return told if addresses[0] in told else "the system does not tell the state of its link"
 
 
+def _added(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Reading:
+    """Corrected errors that came in between, of all ends together; absent where one of them does not count."""
+    added = 0.0
+    for address, later in after.items():
+        earlier = before[address]
+        if isinstance(earlier, Absent) or isinstance(later, Absent):
+            gone = earlier if isinstance(earlier, Absent) else later
+            assert isinstance(gone, Absent)
+            return Absent(gone.kind, f"{address}: {gone.reason}")
+        if later < earlier:
+            return Absent(AbsenceKind.UNREADABLE, f"{address}: corrected PCIe errors were set back meanwhile")
+        added += later.value - earlier.value
+    return Quantity(int(added), Unit.COUNT)
+
+
 def _better(first: PciLink, second: PciLink) -> PciLink:
     return PciLink(_more(first.rate, second.rate), _more(first.width, second.width))
 
@@ -174,9 +212,9 @@ def _more(first: Reading, second: Reading) -> Reading:
     return first if isinstance(second, Absent) or first >= second else second
 
 
-def _loaded(gpu: GpuFacts, seen: Mapping[str, PciLink]) -> GpuFacts:
+def _loaded(gpu: GpuFacts, seen: _Seen) -> GpuFacts:
     assert isinstance(gpu.pci, str)
-    link, before = seen[gpu.pci], gpu.pcie
+    link, before = seen.links[gpu.pci], gpu.pcie
     pcie = replace(
         before,
         generation=link.generation,
@@ -184,6 +222,8 @@ def _loaded(gpu: GpuFacts, seen: Mapping[str, PciLink]) -> GpuFacts:
         loaded=True,
         idle_generation=before.generation,
         idle_width=before.width,
+        corrected_loaded=seen.corrected,
+        loaded_seconds=Quantity(seen.seconds, Unit.SECOND),
     )
     return replace(gpu, pcie=pcie)
 

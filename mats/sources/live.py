@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mats.device import Device
-from mats.facts import NVIDIA, UNASKED, GpuFacts, MachineFacts, PciDevice, PciLink
+from mats.facts import NVIDIA, UNASKED, GpuFacts, MachineFacts, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere, Source
@@ -25,7 +26,7 @@ from mats.sources._join import join, join_machines
 from mats.sources._kernel_doors import KMSG, LogText, Run, first_door, read_journal, run_command
 from mats.sources._nvml_gpu import unknown_gpu
 from mats.sources._picture import chosen, describe, nothing_there, title_of
-from mats.sources._warm import warm
+from mats.sources._warm import Port, warm
 from mats.target import Target
 
 PATIENCE = 60.0
@@ -92,7 +93,7 @@ class LiveSource:
         self._first = None
         if not load:
             return facts
-        return warm(facts, self._open_device, self._links, self._remaining, self._machine.sleep)
+        return warm(facts, self._open_device, self._port, self._remaining, self._machine.sleep)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -102,8 +103,10 @@ class LiveSource:
             return PATIENCE
         return max(_LEAST, self._deadline - self._machine.clock())
 
-    def _links(self, addresses: tuple[str, ...]) -> dict[str, PciLink]:
-        return sysfs.read_links(self._machine.root / "sys", addresses)
+    @property
+    def _port(self) -> Port:
+        tree = self._machine.root / "sys"
+        return Port(partial(sysfs.read_links, tree), partial(sysfs.read_corrected, tree))
 
 
 def read_machine(selection: Selection, seconds: float, machine: Machine) -> MachineFacts:

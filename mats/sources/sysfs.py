@@ -49,6 +49,7 @@ ATTRIBUTES = (
     *(f"resource{number}_resize" for number in range(ORDINARY_BARS)),
     *(f"{folder}aer_dev_{kind}" for folder in ("", "aer/") for kind in ("correctable", "nonfatal", "fatal")),
 )
+CORRECTED = ("aer_dev_correctable", "aer/aer_dev_correctable")
 RESOURCE_LINE = re.compile(r"\s*0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16}) 0x([0-9a-fA-F]{1,16})\s*")
 
 
@@ -123,6 +124,18 @@ def read_links(root: Path, addresses: Iterable[str]) -> dict[str, PciLink]:
         names = ("current_link_speed", "current_link_width")
         texts = {name: text for name in names if (text := _read(folder / name)) is not None}
         found[address] = _link(texts, "current", "PCIe", "the system does not offer it")
+    return found
+
+
+def read_corrected(root: Path, addresses: Iterable[str]) -> dict[str, Reading]:
+    """What these devices' ends of their links have counted of corrected errors (AER) until now."""
+    found: dict[str, Reading] = {}
+    for address in addresses:
+        folder = root / "bus" / "pci" / "devices" / address
+        texts = {name: text for name in CORRECTED if (text := _read(folder / name)) is not None}
+        counts = _counters(texts, "correctable", "the system does not offer them")
+        unseen = Absent(AbsenceKind.NOT_TESTED, "not read")
+        found[address] = AerFacts(counts, unseen, unseen).total("correctable")
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mats.device import Buffer, Device, DeviceError, HeldBy, MemoryState
 from mats.facts import GpuFacts, MachineFacts, PciDevice, ProcessFacts
-from mats.model import AbsenceKind, Absent
+from mats.model import AbsenceKind, Absent, Quantity
 from mats.source import Source
 from mats.sources import _warm
 from mats.sources.live import open_source
@@ -108,6 +108,29 @@ def test_a_link_under_load_is_read_beside_what_it_was_at_rest(root: Path) -> Non
     assert device_at(facts, "0000:10:00.0").now.generation == count(5)
     assert device_at(facts, "0000:00:10.0").now.generation == count(5)
     assert facts.notes == ()
+
+
+def test_corrected_errors_are_counted_while_the_link_is_busy(root: Path) -> None:
+    for folder in ("00:10.0", "00:10.0/10:00.0"):
+        pci(root, folder, aer_dev_correctable="Receiver Error 40\nTOTAL_ERR_COR 40\n")
+    own = Card(
+        root, {"0000:00:10.0": {"aer_dev_correctable": "Receiver Error 43\nTOTAL_ERR_COR 43"}, "0000:10:00.0": FULL}
+    )
+
+    pcie = only(source(root, own).read(load=True)).pcie
+
+    assert pcie.corrected_loaded == count(3)
+    assert isinstance(pcie.loaded_seconds, Quantity) and pcie.loaded_seconds.value > 0
+
+
+def test_errors_are_not_known_where_one_end_does_not_count_them(root: Path) -> None:
+    pci(root, "00:10.0", aer_dev_correctable="TOTAL_ERR_COR 40\n")
+    own = Card(root, {"0000:10:00.0": FULL})
+
+    pcie = only(source(root, own).read(load=True)).pcie
+
+    assert isinstance(pcie.corrected_loaded, Absent)
+    assert "0000:10:00.0: correctable PCIe errors" in pcie.corrected_loaded.reason
 
 
 def test_a_port_above_that_stays_slow_is_seen(root: Path) -> None:
