@@ -87,6 +87,34 @@ class Conditions:
     counters: tuple[tuple[str, Reading], ...] = ()
 
 
+PCIE = "PCIe"
+
+
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The way between the device and the processor at one moment: its own link, and the narrowest one up to the root.
+
+    At rest a link slows down: only what was read while copies ran says what it can. ``generation``, ``width``: of the
+    device's own end, as counts; the maxima are what it and its slot can together. ``bandwidth``: bytes per second and
+    direction, after line coding, of the narrowest link now; its maximum: of what every end on the way can.
+    """
+
+    kind: str
+    """PCIE, or the name of another way, which the figures of PCIe do not describe; empty where there is none."""
+    generation: Reading
+    width: Reading
+    generation_maximum: Reading
+    width_maximum: Reading
+    bandwidth: Reading
+    bandwidth_maximum: Reading
+    narrowest: str = ""
+    """PCI address of the end that is the narrowest now; empty when not known."""
+    unseen: str = ""
+    """Why the way may be narrower than this: ports that could not be read; empty when all of it was."""
+    counters: tuple[tuple[str, Reading], ...] = ()
+    """Events since a start of the system or the driver, of all ends on the way: replays, errors (AER)."""
+
+
 class Device(Protocol):
     """Describe, allocate, free, launch, copy, fetch, synchronise; and the passive state beside them.
 
@@ -137,6 +165,10 @@ class Device(Protocol):
     def synchronise(self) -> None: ...
 
     def conditions(self) -> Conditions: ...
+
+    def host_link(self) -> HostLink:
+        """The way to the processor now; may be asked from another thread while a copy runs."""
+        ...
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         """Other processes that use the device, or a sentence saying why they cannot be listed."""

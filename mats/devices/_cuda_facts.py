@@ -170,6 +170,13 @@ def same_pci(wanted: str, address: str) -> bool:
     return len(domains) <= 1 and left.group(2, 3) == right.group(2, 3)
 
 
+def is_coherent(cuda: Cuda, index: int) -> bool:
+    """Whether the GPU and the processor share page tables: then NVLink joins them, and copies do not go over PCIe."""
+    runtime = cuda.runtime
+    with cuda.errors(f"cuda:{index}", "reading its properties"):
+        return bool(runtime.deviceGetAttribute(runtime.cudaDevAttrPageableMemoryAccessUsesHostPageTables, index))
+
+
 def read_conditions(gpu: source.Gpu | Absent, ecc_by_cuda: bool) -> Conditions:
     """The passive state now. Whether ECC is on is also known to CUDA, where NVML cannot say."""
     if isinstance(gpu, Absent):

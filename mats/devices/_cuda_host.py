@@ -35,7 +35,7 @@ class HostMemory:
         # Linux grants more than it has and kills later; so what is not available is refused here.
         if size > available(self._root):
             raise OutOfMemory(f"{size} bytes are more than the host's memory that is available")
-        with _running_on(self._near):
+        with running_on(self._near):
             if pinned:
                 address = int(self._runtime.hostAlloc(size, self._runtime.hostAllocDefault))
                 self._pinned.add(address)
@@ -85,7 +85,7 @@ def parse_processors(text: str) -> frozenset[int]:
 
 
 @contextlib.contextmanager
-def _running_on(processors: frozenset[int]) -> Iterator[None]:
+def running_on(processors: frozenset[int]) -> Iterator[None]:
     """Let this thread run on these processors only; without effect where none of them is allowed to it."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     wanted = processors & allowed

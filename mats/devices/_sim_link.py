@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mats.facts import PciLink
+from mats.device import PCIE, HostLink
+from mats.facts.pci import PciLink, link_by_generation
 from mats.model import Quantity, Unit
 
-LANE_RATES = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
-"""Transfers per second and lane of each generation of PCIe."""
+AWAKE_SECONDS = 0.05
+"""For so long after a copy a link stays as fast as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class SimLink:
     """``generation``, ``width``: what card and slot can together. ``reached_*``: what they reach under load.
 
     ``startup``: seconds before a copy's first byte. ``payload``: share of the lanes' bandwidth that is data;
-    ``unpinned``: the speed of copies from and to memory that is not pinned, as a share of that of pinned.
+    ``unpinned``: the speed of copies from and to memory that is not pinned, as a share of that of pinned. ``flips``:
+    bits that arrive turned; ``replays``: packets that were sent again; both per MiB.
     """
 
     generation: int = 4
@@ -31,6 +33,8 @@ class SimLink:
     startup: float = 5e-6
     payload: float = 0.84
     unpinned: float = 0.4
+    flips: float = 0.0
+    replays: float = 0.0
 
     def seconds(self, size: int, pinned: bool) -> float:
         """How long a copy of ``size`` bytes takes."""
@@ -38,10 +42,28 @@ class SimLink:
         assert isinstance(bandwidth, Quantity)
         return self.startup + size / (bandwidth.value * self.payload * (1 if pinned else self.unpinned))
 
+    def read(self, awake: bool, replays: int) -> HostLink:
+        """What the simulated system tells of it; ``awake``: a copy runs or ended just now."""
+        most = link_of(self.generation, self.width)
+        reached = link_of(self.reached_generation, self.reached_width)
+        now = reached if awake else link_of(1, self.reached_width)
+        counted = Quantity(replays, Unit.COUNT)
+        return HostLink(
+            PCIE,
+            now.generation,
+            now.width,
+            most.generation,
+            most.width,
+            now.bandwidth,
+            most.bandwidth,
+            narrowest="0000:01:00.0",
+            counters=(("pcie.replays", counted), ("aer.correctable", counted)),
+        )
+
 
 HEALTHY_LINK = SimLink()
 
 
 def link_of(generation: int, width: int) -> PciLink:
     """A link of this generation and so many lanes."""
-    return PciLink(Quantity(LANE_RATES[generation], Unit.HERTZ), Quantity(width, Unit.COUNT))
+    return link_by_generation(Quantity(generation, Unit.COUNT), Quantity(width, Unit.COUNT))

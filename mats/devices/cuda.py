@@ -12,10 +12,21 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HeldBy, HostBuffer, MemoryState, OutOfMemory
+from mats.device import (
+    Buffer,
+    Conditions,
+    DeviceError,
+    DeviceLost,
+    HeldBy,
+    HostBuffer,
+    HostLink,
+    MemoryState,
+    OutOfMemory,
+)
 from mats.devices import _cuda_facts as facts
 from mats.devices._cuda_host import HostMemory
 from mats.devices._cuda_runtime import COMPILING, Cuda, load, read_uuid
+from mats.devices._host_link import LinkReader
 from mats.kernel import Kernel, bind, kernel_source, kernels
 from mats.model import Absent, TargetInfo
 from mats.sources import nvml as nvml_source
@@ -74,6 +85,7 @@ class CudaDevice:
         self._index = index
         self._info = info
         self._gpu = facts.find_gpu(nvml, read_uuid(index))
+        self._link = LinkReader(self._gpu, dict(info.identity).get("pci", ""), facts.is_coherent(cuda, index))
         self._lock = threading.Lock()
         self._bases: dict[int, int] = {}
         self._host = HostMemory(cuda.runtime, dict(info.identity).get("pci", ""))
@@ -87,16 +99,31 @@ class CudaDevice:
         self._ecc = bool(properties["ECCEnabled"])
         before = facts.list_processes(self._gpu)
         self._events: tuple[int, ...] = ()
-        with self._on_device("starting work on it"):
+        with self.hold("starting work on it"):
             runtime = cuda.runtime
             self._events = tuple(runtime.eventCreateWithFlags(runtime.eventBlockingSync) for _ in range(2))
         self._own = facts.own_numbers(before, facts.list_processes(self._gpu))
+
+    @property
+    def index(self) -> int:
+        """CUDA's number of it in this process."""
+        return self._index
+
+    @property
+    def seen(self) -> nvml_source.Gpu | Absent:
+        """NVML's door to it."""
+        return self._gpu
+
+    @property
+    def own_processes(self) -> frozenset[int]:
+        """Under which numbers NVML lists this process; empty when not known."""
+        return self._own
 
     def describe(self) -> TargetInfo:
         return self._info
 
     def memory(self) -> MemoryState:
-        with self._on_device("asking for its free memory"):
+        with self.hold("asking for its free memory"):
             free, total = self._cuda.runtime.memGetInfo()
         known = self._info.memory_total
         reserved = self._gpu if isinstance(self._gpu, Absent) else nvml_source.read_memory(self._gpu).reserved
@@ -107,7 +134,7 @@ class CudaDevice:
         if size <= 0:
             raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
         aligned = size % PAGE == 0
-        with self._on_device(f"an allocation of {size} bytes"):
+        with self.hold(f"an allocation of {size} bytes"):
             base = address = int(self._cuda.runtime.malloc(size))
             if aligned and address % PAGE:  # drivers start such a piece on a page, but do not promise it
                 self._cuda.runtime.free(base)
@@ -120,13 +147,13 @@ class CudaDevice:
         if size <= 0:
             raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
         try:
-            with self._on_device(f"an allocation of {size} bytes of the host's memory"):
+            with self.hold(f"an allocation of {size} bytes of the host's memory"):
                 return self._host.allocate(size, pinned)
         except (OutOfMemory, MemoryError) as error:
             raise OutOfMemory(f"the host has no {size} bytes of memory to {'pin' if pinned else 'give'}") from error
 
     def free(self, buffer: Buffer | HostBuffer) -> None:
-        with self._on_device("freeing memory"):
+        with self.hold("freeing memory"):
             if isinstance(buffer, HostBuffer):
                 self._host.free(buffer)
                 return
@@ -137,12 +164,29 @@ class CudaDevice:
                 )
             self._cuda.runtime.free(base)
 
+    def base(self, buffer: Buffer) -> int:
+        """Where the allocation that the driver made for a buffer begins, at the buffer or ahead of it."""
+        if buffer.address not in self._bases:
+            raise DeviceError(f"no buffer at {buffer.address:#x} is held on {self._info.name}")
+        return self._bases[buffer.address]
+
+    def queue(self, kernel: str, stream: int, **arguments: Buffer | int) -> None:
+        """Put a kernel of one thread into a stream and go on. The caller holds the device."""
+        known = kernels()[kernel]
+        inside = self._cuda.cupy.cuda.ExternalStream(stream, self._index)
+        self._function(known)((1,), (1,), _scalars(known, 1, arguments), stream=inside)
+
+    def give_up(self, why: str) -> None:
+        """It has not answered: nothing is asked of it any more, so that nobody waits for it."""
+        with self._lock:
+            self._lost = self._lost or why
+
     def launch(self, kernel: str, tiles: int, **arguments: Buffer | int) -> float:
         known = kernels().get(kernel)
         if known is None:
             raise TypeError(f"no kernel named {kernel!r}")
         values = _scalars(known, tiles, arguments)
-        with self._on_device(f"running the kernel {kernel}"):
+        with self.hold(f"running the kernel {kernel}"):
             function = self._function(known)
             grid = max(1, min(tiles, self._resident[kernel] * self.waves))
             stream = self._cuda.cupy.cuda.Stream.null
@@ -167,7 +211,7 @@ class CudaDevice:
             for _ in range(repeats):
                 runtime.memcpyAsync(target, start, size, kind, 0)
 
-        with self._on_device("copying memory"):
+        with self.hold("copying memory"):
             return self._timed(work) if size else 0.0
 
     def fetch(self, buffer: Buffer | HostBuffer, offset: int, size: int) -> bytes:
@@ -181,17 +225,20 @@ class CudaDevice:
             return ctypes.string_at(start, size)
         held = numpy.empty(size, numpy.uint8)
         runtime = self._cuda.runtime
-        with self._on_device("reading memory back"):
+        with self.hold("reading memory back"):
             if size:
                 runtime.memcpy(held.ctypes.data, start, size, runtime.memcpyDeviceToHost)
         return held.tobytes()
 
     def synchronise(self) -> None:
-        with self._on_device("waiting for it"):
+        with self.hold("waiting for it"):
             self._cuda.runtime.deviceSynchronize()
 
     def conditions(self) -> Conditions:
         return facts.read_conditions(self._gpu, self._ecc)
+
+    def host_link(self) -> HostLink:
+        return self._link.read()
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         return facts.other_holders(self._gpu, self._own)
@@ -227,8 +274,11 @@ class CudaDevice:
         _shut_down(self._nvml)
 
     @contextlib.contextmanager
-    def _on_device(self, doing: str) -> Iterator[None]:
-        """One call at a time, on this device, with its errors in our words; after a loss every call says so again."""
+    def hold(self, doing: str) -> Iterator[None]:
+        """One call at a time, on this device, with its errors in our words; after a loss every call says so again.
+
+        Also for what puts work on several devices (:mod:`mats.devices._cuda_fabric`).
+        """
         with self._lock:
             if self._lost:
                 raise DeviceLost(self._lost)

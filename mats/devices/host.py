@@ -7,7 +7,7 @@ import platform
 import time
 from pathlib import Path
 
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState, OutOfMemory
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState, OutOfMemory
 from mats.devices._host_memory import available, total
 from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
@@ -133,6 +133,10 @@ class HostDevice:
             ecc="on" if _controllers(self._root) else "not told by the system (no memory controller in EDAC)",
             counters=edac_counters(self._root),
         )
+
+    def host_link(self) -> HostLink:
+        none = Absent(AbsenceKind.NOT_SUPPORTED, "the memory is the host's own: no link lies between")
+        return HostLink("", *(none,) * 6)
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         """Nobody: a host's memory is shared by every process, and the headroom is left to them."""

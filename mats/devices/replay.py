@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from mats.codec import SavedRunError, run_from_json
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, MemoryState
+from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState
 from mats.facts import MachineFacts
 from mats.model import Result, Run, TargetInfo
 from mats.probe import UsageError
@@ -104,6 +104,9 @@ class ReplayDevice:
 
     def conditions(self) -> Conditions:
         raise self._refused("tell its conditions")
+
+    def host_link(self) -> HostLink:
+        raise self._refused("tell its link")
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         return ()

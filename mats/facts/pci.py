@@ -54,6 +54,17 @@ class PciLink:
         return Quantity(rate * self.width.value * coding / 8, Unit.BYTE_PER_SECOND)
 
 
+def link_by_generation(generation: Reading, width: Reading) -> PciLink:
+    """The link of a generation of PCIe, 1 to 6, and so many lanes."""
+    if isinstance(generation, Absent):
+        return PciLink(generation, width)
+    rates = [rate for rate, number in _GENERATIONS.items() if number == generation.value]
+    if not rates:
+        wrong = Absent(AbsenceKind.UNREADABLE, f"PCIe generation: {generation.value} is none that is known")
+        return PciLink(wrong, width)
+    return PciLink(Quantity(rates[0] * 1e9, Unit.HERTZ), width)
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A window of a device in the address space. ``index``: the number of its first register; ``size`` in bytes."""

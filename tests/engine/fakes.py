@@ -12,7 +12,7 @@ from typing import Any
 
 from mats.cli.world import World
 from mats.codec import run_to_json
-from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, HostBuffer, MemoryState
+from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState
 from mats.facts import MachineFacts
 from mats.model import (
     AbsenceKind,
@@ -138,6 +138,9 @@ class FakeDevice:
 
     def conditions(self) -> Conditions:
         raise AssertionError("conditions were not planned")
+
+    def host_link(self) -> HostLink:
+        raise AssertionError("host_link was not planned")
 
     def now(self) -> float:
         raise AssertionError("now was not planned")
