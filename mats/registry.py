@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mats.device import Device, DeviceError
 from mats.probe import Probe, UsageError
 from mats.report import Report
+from mats.source import NothingThere
 
 if TYPE_CHECKING:
+    from mats.fabric import Fabric, Lender
     from mats.model import Limit, TargetInfo
     from mats.source import Source
     from mats.target import Target
@@ -27,6 +29,9 @@ PROBES = "mats.probes"
 REPORTS = "mats.reports"
 DEVICES = "mats.devices"
 SOURCES = "mats.sources"
+PEER = "mats.peer"
+_FAMILIES = {"cuda": "_cuda_ipc", "sim": "_sim_ipc"}
+"""Kinds of device whose memory another process can borrow, and the module that makes it known."""
 _MODULES = {"file": "replay"}
 """Kinds of target whose device module has another name."""
 
@@ -170,6 +175,56 @@ def open_source(
     return source
 
 
+def open_fabric(
+    target: Target,
+    options: Mapping[str, object],
+    timeout: float | None = None,
+    open_device: Callable[[Target], Device] = open_device,
+) -> Fabric | Lender:
+    """The devices that ``target`` names and the ways between them, open; the caller closes it.
+
+    ``options``: those of the probe. With ``mode`` "server" it is a Lender, with "client" a Fabric of a device of this
+    process and one of the server's; else a Fabric of all devices of the target. What is opened is found by its kind:
+
+    - cuda: ``mats.devices._cuda_fabric.open_fabric(target: Target, open_device: Callable[[Target], Device])``.
+      ``open_device(Target("cuda", UUID))`` opens a member; ``target.selection`` as for a source.
+    - sim: ``mats.devices._sim_fabric.open_fabric(target: Target)``.
+    - file: ``mats.devices._saved_fabric.open_fabric(paths: tuple[Path, ...])`` of files: no members, facts alone;
+      ``mats.devices.replay.open_device(target: Target)`` of a saved run.
+    - server: ``mats.peer.meeting.serve(family, options, timeout) -> Lender``, client:
+      ``mats.peer.meeting.join(family, options, timeout) -> Fabric``. ``family``: a :class:`mats.peer.lending.Family`,
+      given by ``open_family(target: Target, open_device: Callable[[Target], Device])`` of
+      ``mats.devices._cuda_ipc`` or ``mats.devices._sim_ipc``; a target of all GPUs stands for any one of them.
+
+    ``timeout``: seconds that the whole probe may take, or None. Raises NothingThere where there are not two devices,
+    DeviceError, or UsageError for options or names that cannot be.
+    """
+    mode = options.get("mode")
+    if mode in ("server", "client"):
+        if target.kind not in _FAMILIES:
+            raise UsageError(
+                f"--mode {mode} works with cuda:all and with plans of several cards, not with {target.name}"
+            )
+        family = _function(DEVICES, _FAMILIES[target.kind], target.kind, "open_family")(target, open_device)
+        door: Fabric | Lender = _function(PEER, "meeting", target.kind, "serve" if mode == "server" else "join")(
+            family, options, timeout
+        )
+        return door
+    match target.kind:
+        case "cuda":
+            door = _function(DEVICES, "_cuda_fabric", "cuda", "open_fabric")(target, open_device)
+        case "sim":
+            door = _function(DEVICES, "_sim_fabric", "sim", "open_fabric")(target)
+        case "file" if target.paths:
+            paths = tuple(Path(path) for path in target.paths)
+            door = _function(DEVICES, "_saved_fabric", "file", "open_fabric")(paths)
+        case "file":
+            door = _device_function("file", "open_device")(target)
+        case kind:
+            raise NothingThere(f"{kind} is one memory: there is no way between GPUs in it")
+    return door
+
+
 def discover() -> tuple[TargetInfo, ...]:
     """The GPUs of this machine. Raises DeviceError with the reason when there is none that can be used."""
     found: tuple[TargetInfo, ...] = tuple(_device_function("cuda", "discover")())
@@ -196,7 +251,7 @@ def _device_function(kind: str, function: str) -> Callable[..., Any]:
 def _function(package: str, module_name: str, kind: str, function: str) -> Callable[..., Any]:
     """A function of the module that serves a kind of target. Raises UsageError, DeviceError."""
     name = f"{package}.{module_name}"
-    what = "device" if package == DEVICES else "source"
+    what = "source" if package == SOURCES else "device"
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
