@@ -120,23 +120,128 @@ class Column:
     unit: Unit | None = None
 
 
+class ChartKind(enum.StrEnum):
+    """How a table is best seen."""
+
+    CURVE = "curve"
+    HISTOGRAM = "histogram"
+    HEAT_MAP = "heat_map"
+    MATRIX = "matrix"
+
+
+_CHART_COLUMNS = {
+    ChartKind.CURVE: (("x",), ("series",)),
+    ChartKind.HISTOGRAM: ((), ()),
+    ChartKind.HEAT_MAP: ((), ("x",)),
+    ChartKind.MATRIX: (("row", "column"), ()),
+}
+"""Of each kind, the fields beside ``value`` that it needs, and those that it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """How a table is best seen; every report that draws follows from it. All names are names of the table's columns.
+
+    Made by one of the four constructors, and given to the table beside its rows::
+
+        Table("ladder", title, columns, rows, Chart.curve("working_set", "latency", hover=("level",), log_x=True))
+        Table("transfers", title, columns, rows, Chart.curve("bytes", "duration", "way", log_x=True, log_y=True))
+        Table("region_map", title, columns, rows, Chart.heat_map("latency", "region", hover=("address", "excess")))
+        Table("bandwidth", title, columns, rows, Chart.matrix("from", "to", "bandwidth"))
+        Table("topology", title, columns, rows, Chart.matrix("from", "to", "way"))
+
+    What is drawn (``value``, ``x`` of a curve) has a unit; only a matrix may also hold words. A row whose cell is
+    absent is left out of a plot and told among what was not seen. ``hover``: columns told beside the value of a point.
+    """
+
+    kind: ChartKind
+    value: str
+    x: str = ""
+    series: str = ""
+    row: str = ""
+    column: str = ""
+    hover: tuple[str, ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+    @classmethod
+    def curve(
+        cls, x: str, y: str, series: str = "", *, hover: tuple[str, ...] = (), log_x: bool = False, log_y: bool = False
+    ) -> Chart:
+        """``y`` over ``x``; a line for each value of the column ``series``. Values over decades: logarithmic axes."""
+        return cls(ChartKind.CURVE, y, x=x, series=series, hover=hover, log_x=log_x, log_y=log_y)
+
+    @classmethod
+    def histogram(cls, value: str) -> Chart:
+        """How often which value of a column comes; the reports choose the bins."""
+        return cls(ChartKind.HISTOGRAM, value)
+
+    @classmethod
+    def heat_map(cls, value: str, x: str = "", *, hover: tuple[str, ...] = ()) -> Chart:
+        """The rows in their order as coloured cells, wrapped into lines, and the histogram of their values beside them.
+
+        ``x``: the column that names a place; without it the places are numbered.
+        """
+        return cls(ChartKind.HEAT_MAP, value, x=x, hover=hover)
+
+    @classmethod
+    def matrix(cls, row: str, column: str, value: str, *, hover: tuple[str, ...] = ()) -> Chart:
+        """One cell for each row of the table: its ``value``, a number or a word, from ``row`` (down) to ``column``.
+
+        The diagonal needs no rows; where a pair comes twice, its last row is shown.
+        """
+        return cls(ChartKind.MATRIX, value, row=row, column=column, hover=hover)
+
+    def __post_init__(self) -> None:
+        needed, optional = _CHART_COLUMNS[self.kind]
+        for name in ("value", *needed):
+            if not getattr(self, name):
+                raise ValueError(f"a chart of kind {self.kind.value} needs a column as {name}")
+        for name in ("x", "series", "row", "column"):
+            if getattr(self, name) and name not in (*needed, *optional):
+                raise ValueError(f"a chart of kind {self.kind.value} has no {name}")
+        if (self.log_x or self.log_y) and self.kind is not ChartKind.CURVE:
+            raise ValueError(f"a chart of kind {self.kind.value} has no logarithmic axes")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it names."""
+        named = (self.x, self.series, self.row, self.column, self.value, *self.hover)
+        return tuple(dict.fromkeys(name for name in named if name))
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Evidence that is more than one number: error records, histograms, series over time.
 
-    64-bit words and addresses are text in hexadecimal, since JSON readers lose their low bits.
+    64-bit words and addresses are text in hexadecimal, since JSON readers lose their low bits. ``chart`` tells how the
+    table is best seen; without one it is shown as rows.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    chart: Chart | None = None
 
     def __post_init__(self) -> None:
         width = len(self.columns)
         for row in self.rows:
             if len(row) != width:
                 raise ValueError(f"table {self.name}: a row has {len(row)} cells for {width} columns")
+        if self.chart is not None:
+            self._check_chart(self.chart)
+
+    def _check_chart(self, chart: Chart) -> None:
+        units = {column.name: column.unit for column in self.columns}
+        missing = [name for name in chart.columns if name not in units]
+        if missing:
+            raise ValueError(f"table {self.name}: its chart names {', '.join(missing)}, which is no column of it")
+        drawn = [] if chart.kind is ChartKind.MATRIX else [chart.value]
+        drawn += [chart.x] if chart.kind is ChartKind.CURVE else []
+        for name in drawn:
+            if units[name] is None:
+                raise ValueError(f"table {self.name}: column {name} is drawn as a number and has no unit")
 
 
 @dataclass(frozen=True, slots=True)
