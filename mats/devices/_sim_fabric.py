@@ -11,8 +11,10 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol
 
-from mats.device import Buffer, Conditions, Device, DeviceError, DeviceLost, HostBuffer
+from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HostBuffer
 from mats.devices._fabric_plans import FabricPlan, WayFault
 from mats.devices._plans import Plan
 from mats.devices._sim_drivers import is_driver_only, no_memory
@@ -166,16 +168,37 @@ def _word(data: bytes | bytearray, at: int) -> bytes:
     return bytes(data[at // 8 * 8 : at // 8 * 8 + 8])
 
 
-class SimFabric:
-    """Implements :class:`mats.fabric.Fabric` over several cards of one plan."""
+class Card(Protocol):
+    """What the ways need of a card; that of another process is reached by memory that it lent (see ``_sim_ipc``)."""
 
-    def __init__(self, plan: Plan, fabric: FabricPlan, name: str) -> None:
+    card: int
+    lost: str
+
+    def owns(self, buffer: Buffer) -> bool: ...
+
+    def check(self) -> None: ...
+
+    def fetch(self, buffer: Buffer, offset: int, size: int) -> bytes: ...
+
+    def wait(self, seconds: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SimFabric:
+    """Implements :class:`mats.fabric.Fabric` over the cards of one plan. ``elsewhere``: those of other processes."""
+
+    def __init__(
+        self, plan: Plan, fabric: FabricPlan, name: str, elsewhere: Mapping[int, Card] = MappingProxyType({})
+    ) -> None:
         self._plan, self._fabric, self._name = plan, fabric, name
         self._random = random.Random(f"ways {plan.seed}")
         self._counters = Counters()
         self._connected: set[tuple[int, int]] = set()
         self._exchanges = [0] * fabric.cards
-        self._members = tuple(self._member(card) for card in range(fabric.cards))
+        self._members: tuple[Card, ...] = tuple(
+            elsewhere[card] if card in elsewhere else self._member(card) for card in range(fabric.cards)
+        )
 
     def _member(self, card: int) -> Member:
         generation, width = link_of_card(self._fabric, self._plan.link, card)
@@ -198,8 +221,9 @@ class SimFabric:
             origin_kind="sim",
         )
 
-    def members(self) -> tuple[Device, ...]:
-        return self._members
+    def members(self) -> tuple[Member, ...]:
+        """Those of this process."""
+        return tuple(member for member in self._members if isinstance(member, Member))
 
     def facts(self, *, load: bool = False) -> MachineFacts:
         lost = {member.card: member.lost for member in self._members if member.lost}
