@@ -17,6 +17,12 @@ _SIMULATED = Source(
     SourceKind.CONVENTION,
     READ,
 )
+_LINES_SIMULATED = Source(
+    "benchmarks/RESULTS.md of mats",
+    "line test, simulated: no slow line in clean worlds; one slow channel of 4 to 64 found within 0.02 of its share",
+    SourceKind.CONVENTION,
+    READ,
+)
 _HONESTY = Source("README of mats", "unknown is not healthy", SourceKind.CONVENTION, READ)
 _DEFINITION = Source("definition", "memory must return what was written", SourceKind.DEFINITION, READ)
 _CLOCKS = Source("gpu-benches README, RX 6900 XT", "a low memory clock doubles the latency", SourceKind.MEASURED, READ)
@@ -50,6 +56,25 @@ _ADVICE = (
 _HOST_ADVICE = (
     "Repeat on an idle machine, with huge pages if they can be had; look at NUMA nodes and at the hypervisor."
 )
+
+
+def _lines(
+    code: str, confirmed: bool, bound: float, severity: Severity, kinds: tuple[str, ...], reasoning: str
+) -> Limit:
+    return Limit(
+        code,
+        LINES[1] if confirmed else LINES[0],
+        "a share of all lines answers late, in two allocations" if confirmed else "a share of all lines answers late",
+        Relation.AT_MOST,
+        Quantity(bound, _RATIO),
+        severity,
+        _LINES_SIMULATED,
+        reasoning,
+        _ADVICE if kinds == GPU_LIKE else _HOST_ADVICE,
+        required=kinds == GPU_LIKE,
+        kinds=kinds,
+    )
+
 
 LIMITS = (
     _excess(
@@ -163,4 +188,33 @@ LIMITS = (
         ("host",),
         "Late by a quarter in two allocations is worth a look; on a host it is rarely the memory itself.",
     ),
+    _lines(
+        "LAT-011",
+        False,
+        0.004,
+        Severity.WARN,
+        GPU_LIKE,
+        "Of lines of a healthy memory none needs 25 % more than usual; one channel of 96 would have 1 % of them.",
+    ),
+    _lines(
+        "LAT-012",
+        True,
+        1.25,
+        Severity.FAIL,
+        GPU_LIKE,
+        "Slow lines in two allocations, in the same unusual share, are a part of the memory and no chance.",
+    ),
+    _lines(
+        "LAT-013",
+        False,
+        0.004,
+        Severity.NOTE,
+        ("host",),
+        "A host's lines differ by page, node and what a hypervisor does: a slow share is no fault yet.",
+    ),
 )
+
+
+def bound_of(measurement: str) -> float:
+    """The bound of the first limit of a measurement: what is worth a closer look."""
+    return float(next(limit.bound.value for limit in LIMITS if limit.measurement == measurement))

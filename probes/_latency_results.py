@@ -23,8 +23,11 @@ from mats.model import (
     Unit,
 )
 
+from ._latency_climb import Rung
 from ._latency_faults import CATALOGUE
+from ._latency_ladder import observe_ladder
 from ._latency_limits import LIMITS
+from ._latency_line_results import LineTest, observe_lines
 from ._latency_map import Comparison, Standing, chance_alarms
 from ._latency_rates import CLEAN, FAULTY, upper_bound
 from ._statistics import thin
@@ -52,7 +55,9 @@ class Outcome:
     others: tuple[HeldBy, ...] | str
     partial: str
     refused: str
-    flushed_by_line: bool
+    ladder: tuple[Rung, ...] | Absent
+    parts: tuple[Observation, ...] = ()
+    """What further parts of the test saw."""
 
 
 def nothing_timed(kind: AbsenceKind, reason: str) -> Observation:
@@ -64,19 +69,52 @@ def nothing_timed(kind: AbsenceKind, reason: str) -> Observation:
 
 def observe(outcome: Outcome) -> Observation:
     """Everything that one run tells."""
+    seen = outcome.first.comparison
+    parts = (_map_part(outcome, seen), _lines_part(outcome, seen), observe_ladder(outcome.ladder, outcome.info))
+    return merge((*parts, *outcome.parts), outcome.partial)
+
+
+def merge(parts: Sequence[Observation], partial: str) -> Observation:
+    """The parts of a test one after another."""
+    return Observation(
+        tuple(one for part in parts for one in part.measurements),
+        tuple(table for part in parts for table in part.tables),
+        tuple(diagnosis for part in parts for diagnosis in part.diagnoses),
+        tuple(note for part in parts for note in part.notes),
+        partial,
+    )
+
+
+def _lines_part(outcome: Outcome, seen: Comparison | None) -> Observation:
+    """The line test; its ticks are those of the walks over the map."""
+    ticks = [walk.seconds / walk.cycles for one in outcome.first.walks for walk in one if walk and walk.cycles]
+    first, second = outcome.first.lines, outcome.second
+    if not ticks:
+        first = Absent(AbsenceKind.NOT_TESTED, "no chain was walked to its end, so that the clock is not known")
+    return observe_lines(
+        LineTest(
+            first=first,
+            second=second if second is None or isinstance(second, Absent) else second.lines,
+            tick=statistics.median(ticks) if ticks else 0.0,
+            left_out=len(seen.outstanding) if seen else 0,
+        )
+    )
+
+
+def _map_part(outcome: Outcome, seen: Comparison | None) -> Observation:
+    """The region map."""
     first = outcome.first
-    seen = first.comparison
     notes = [f"The device refused more memory: {outcome.refused}."] if outcome.refused else []
     measurements = list(_conditions(outcome))
     if seen is None:
         why = "no chain was walked to its end" if first.walks else outcome.partial or "no pass was made"
         absent = Absent(AbsenceKind.NOT_TESTED, why)
         measurements += [Measurement(name, absent) for name in (*_MAP_NAMES, "latency.region_excess_confirmed")]
-        return Observation(tuple(measurements), _tables(outcome, None), notes=tuple(notes), partial=outcome.partial)
+        return Observation(tuple(measurements), _tables(outcome, None), notes=tuple(notes))
     measurements += _map_measurements(outcome, seen)
     diagnoses = tuple(_diagnoses(outcome, seen))
     notes += _second_look(outcome, seen)
-    return Observation(tuple(measurements), _tables(outcome, seen), diagnoses, tuple(notes), outcome.partial)
+    return Observation(tuple(measurements), _tables(outcome, seen), diagnoses, tuple(notes))
 
 
 def _conditions(outcome: Outcome) -> Iterator[Measurement]:
@@ -86,7 +124,8 @@ def _conditions(outcome: Outcome) -> Iterator[Measurement]:
     yield Measurement("latency.coverage", Quantity(timed / outcome.total, _RATIO), method="timed of all of its memory")
     yield Measurement("latency.regions", Quantity(len(first.regions), _COUNT))
     yield Measurement("latency.passes", Quantity(len(first.walks), _COUNT))
-    yield Measurement("latency.wrong_ends", Quantity(first.wrong, _COUNT), method="walks that ended elsewhere")
+    wrong = first.wrong + (outcome.second.wrong if outcome.second and not isinstance(outcome.second, Absent) else 0)
+    yield Measurement("latency.wrong_ends", Quantity(wrong, _COUNT), method="walks that ended elsewhere")
     pinned: Reading = Absent(AbsenceKind.NOT_TESTED, "no walk was tried")
     if first.tried:
         pinned = Quantity(first.landed / first.tried, _RATIO)
@@ -149,10 +188,10 @@ def _map_measurements(outcome: Outcome, seen: Comparison) -> Iterator[Measuremen
 def _confirmed(outcome: Outcome, seen: Comparison) -> Reading:
     """The excess that a second allocation shows as well."""
     second = outcome.second
-    if second is None:
-        if seen.outstanding:
-            return Absent(AbsenceKind.INSUFFICIENT, outcome.partial or "the second look was not made")
+    if not seen.outstanding:
         return Quantity(0.0, _RATIO)
+    if second is None:
+        return Absent(AbsenceKind.INSUFFICIENT, outcome.partial or "the second look was not made")
     if isinstance(second, Absent):
         return second
     if len(second.walks) < min(FEWEST_PASSES, len(outcome.first.walks)):
@@ -209,7 +248,7 @@ def _diagnoses(outcome: Outcome, seen: Comparison) -> Iterator[Diagnosis]:
 def _second_look(outcome: Outcome, seen: Comparison) -> list[str]:
     second = outcome.second
     again = None if second is None or isinstance(second, Absent) else second.comparison
-    if again is None:
+    if again is None or not seen.outstanding:
         return []
     if not again.outstanding:
         return ["What stood out in the first allocation did not in a second one: it is not confirmed."]

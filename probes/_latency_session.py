@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mats.device import Conditions, Device, OutOfMemory
@@ -24,7 +23,11 @@ from ._latency_chain import (
     regions_of,
     units_of,
 )
-from ._latency_limits import LIMITS
+from ._latency_climb import Rung, climb
+from ._latency_hops import sample_lines
+from ._latency_limits import bound_of
+from ._latency_line_results import is_slow
+from ._latency_lines import Classes, classify
 from ._latency_map import Comparison, chance_alarms, compare
 from ._latency_results import Outcome, nothing_timed, observe
 from ._space import Chunk, Request, account, allocate_chunks, request, room
@@ -89,18 +92,22 @@ def test_latency(device: Device, context: Context) -> Observation:
         wanted = min(wanted, HOST_DEFAULT)
     if wanted < PAGE_WORDS * 8:
         return nothing_timed(AbsenceKind.NOT_TESTED, f"only {state.free >> 20} MiB are free beside the headroom")
-    return _Session(device, context, settings, asked, flusher, info).measure(wanted)
+    return _Session(device, context, settings, asked, flusher, info, units_of(info), device.now()).measure(wanted)
+
+
+NOT_SAMPLED = Absent(AbsenceKind.NOT_TESTED, "no line was sampled")
 
 
 @dataclass(slots=True)
 class Survey:
-    """The passes over one allocation."""
+    """The passes over one allocation, and the lines that were sampled in it."""
 
     regions: tuple[Region, ...]
     walks: list[list[Walk | None]] = field(default_factory=list)
     tried: int = 0
     landed: int = 0
     wrong: int = 0
+    lines: Classes | Absent = NOT_SAMPLED
 
     @property
     def comparison(self) -> Comparison | None:
@@ -108,86 +115,92 @@ class Survey:
         times = [[None if walk is None else walk.seconds for walk in one] for one in self.walks]
         return compare(times) if any(time is not None for one in times for time in one) else None
 
+    @property
+    def outstanding(self) -> tuple[int, ...]:
+        """Regions that stand out of the map."""
+        seen = self.comparison
+        return seen.outstanding if seen else ()
 
+
+@dataclass(slots=True)
 class _Session:
     """One measurement: holds what its steps share."""
 
-    def __init__(
-        self,
-        device: Device,
-        context: Context,
-        settings: Settings,
-        asked: Request,
-        flusher: Flusher,
-        info: TargetInfo,
-    ) -> None:
-        self._device, self._context, self._settings = device, context, settings
-        self._asked, self._flusher, self._info = asked, flusher, info
-        self._units = units_of(info)
-        self._seen: list[tuple[float, Conditions]] = []
-        self._start = device.now()
-        self._partial = ""
+    device: Device
+    context: Context
+    settings: Settings
+    asked: Request
+    flusher: Flusher
+    info: TargetInfo
+    units: tuple[int, ...]
+    start: float
+    seen: list[tuple[float, Conditions]] = field(default_factory=list)
+    chunks: tuple[Chunk, ...] = ()
+    partial: str = ""
 
     def measure(self, wanted: int) -> Observation:
-        before = self._device.memory()
-        chunks, refused = allocate_chunks(self._device, wanted)
-        if not chunks:
+        before = self.device.memory()
+        self.chunks, refused = allocate_chunks(self.device, wanted)
+        if not self.chunks:
             return nothing_timed(AbsenceKind.NOT_TESTED, refused or "the device gave no memory")
-        tested = sum(chunk.buffer.size for chunk in chunks)
-        self._warm(chunks)
-        first = self._survey(chunks, region_size(tested), 0)
+        tested = sum(chunk.buffer.size for chunk in self.chunks)
+        info = self.device.describe()  # a host tells of what is held in which pages
+        self._warm()
+        first = self._survey(0)
+        self._sample(first, 0)
         second: Survey | Absent | None = None
-        seen = first.comparison
-        if seen is not None and seen.outstanding and not self._partial:
-            second = self._again(chunks, region_size(tested))
+        if (first.outstanding or is_slow(first.lines)) and not self.partial:
+            second = self._again(first)
+        others, ladder = self.device.holders(), self._climb()
         return observe(
             Outcome(
-                info=self._info,
+                info=info,
                 total=before.total,
-                untested=account(before, tested, self._asked),
+                untested=account(before, tested, self.asked),
                 first=first,
                 second=second,
-                seen=tuple(self._seen),
-                others=self._device.holders(),
-                partial=self._partial,
+                seen=tuple(self.seen),
+                others=others,
+                partial=self.partial,
                 refused=refused,
-                flushed_by_line=bool(self._flusher.by_line),
+                ladder=ladder,
             )
         )
 
-    def _warm(self, chunks: Sequence[Chunk]) -> None:
+    def _warm(self) -> None:
         """Keep the memory busy for a moment: an idle GPU's clocks rise only when it works."""
         self._sense()
-        until = self._device.now() + WARM_SECONDS
-        while self._info.kind == "cuda" and self._device.now() < until:
-            self._device.launch("read_sweep", chunks[0].tiles, data=chunks[0].buffer, sink=self._flusher.sink)
-        self._seen.clear()
+        until = self.device.now() + WARM_SECONDS
+        while self.info.kind == "cuda" and self.device.now() < until:
+            self.device.launch("read_sweep", self.chunks[0].tiles, data=self.chunks[0].buffer, sink=self.flusher.sink)
+        self.seen.clear()
         self._sense()
 
     def _sense(self) -> None:
-        self._seen.append((self._device.now() - self._start, self._device.conditions()))
+        self.seen.append((self.device.now() - self.start, self.device.conditions()))
 
-    def _survey(self, chunks: Sequence[Chunk], size: int, turn: int) -> Survey:
+    def _survey(self, turn: int) -> Survey:
         """Passes over all regions, in another order each time; more of them while too many walks are disturbed."""
-        draw = random.Random(f"latency {self._settings.seed} {turn}")
+        draw = random.Random(f"latency {self.settings.seed} {turn}")
+        size = region_size(sum(chunk.buffer.size for chunk in self.chunks))
         lines = min(LINES, size // 8 // LINE_WORDS // 2)
-        survey = Survey(regions_of(chunks, size))
-        track = Track(self._device, self._flusher, survey.regions, draw_order(size, lines, draw))
-        wanted = self._settings.passes
+        survey = Survey(regions_of(self.chunks, size))
+        track = Track(self.device, self.flusher, survey.regions, draw_order(size, lines, draw))
+        wanted = self.settings.passes
         try:
             while len(survey.walks) < wanted:
-                self._partial = self._context.stopping()
-                if self._partial:
+                self.partial = self.context.stopping()
+                if self.partial:
                     break
                 done = len(survey.walks)
-                self._context.progress(done + turn * wanted, wanted * (1 + turn), _words(turn, len(survey.regions)))
+                self.context.progress(done + turn * wanted, wanted * (1 + turn) + 1, _words(turn, len(survey.regions)))
                 sequence = draw.sample(range(len(survey.regions)), len(survey.regions))
-                survey.walks.append(track.walk_all(sequence, self._units[done % len(self._units)]))
+                survey.walks.append(track.walk_all(sequence, self.units[done % len(self.units)]))
                 self._sense()
                 if track.wrong:
                     break
-                if done + 1 == wanted and wanted < MOST_PASSES * self._settings.passes and self._doubtful(survey):
-                    wanted += self._settings.passes
+                if done + 1 == wanted and wanted < MOST_PASSES * self.settings.passes and self._doubtful(survey):
+                    wanted += self.settings.passes
         finally:
             survey.tried, survey.landed, survey.wrong = track.tried, track.landed, len(track.wrong)
             track.close()
@@ -195,27 +208,65 @@ class _Session:
 
     def _doubtful(self, survey: Survey) -> bool:
         """Whether by chance alone a region may be late in most passes so far."""
-        bound = next(limit.bound.value for limit in LIMITS if limit.measurement == "latency.chance_alarms")
-        seen = survey.comparison
+        bound, seen = bound_of("latency.chance_alarms"), survey.comparison
         return seen is not None and chance_alarms(seen.disturbed, len(survey.walks), len(survey.regions)) > bound
 
-    def _again(self, chunks: Sequence[Chunk], size: int) -> Survey | Absent:
-        """The same over a second allocation, which begins elsewhere; the pages that it held back come last."""
-        wanted = sum(chunk.buffer.size for chunk in chunks)
-        for chunk in chunks:
-            self._device.free(chunk.buffer)
+    def _sample(self, survey: Survey, turn: int) -> None:
+        """Lines of the regions that do not stand out: what is late as a whole is not told by its lines."""
+        if self.partial:
+            survey.lines = Absent(AbsenceKind.NOT_TESTED, self.partial)
+            return
+        passes = len(survey.walks)
+        self.context.progress(passes, passes + 1, "timing single lines")
+        among = sorted(set(range(len(survey.regions))) - set(survey.outstanding))
+        draw = random.Random(f"lines {self.settings.seed} {turn}")
+        sample = sample_lines(
+            self.device, self.flusher, survey.regions, among, self.units[0], draw, self.context.stopping
+        )
+        if isinstance(sample, Absent):
+            survey.lines = sample
+            self.partial = self.context.stopping()
+            return
+        survey.wrong += sample.wrong
+        survey.lines = classify(sample.lines)
+        self._sense()
+
+    def _again(self, first: Survey) -> Survey | Absent:
+        """A second look at what stood out, in an allocation that begins elsewhere; the pages that it held back come
+        last."""
+        wanted = sum(chunk.buffer.size for chunk in self.chunks)
+        self._release()
         shift = min(SHIFT, wanted // 8) // (2 << 20) * (2 << 20) or 2 << 20
         try:
-            held = self._device.allocate(shift)
+            held = self.device.allocate(shift)
         except OutOfMemory as error:
             return Absent(AbsenceKind.INSUFFICIENT, f"no second allocation could be had: {error}")
-        shifted, _ = allocate_chunks(self._device, wanted - shift)
-        self._device.free(held)
-        rest, _ = allocate_chunks(self._device, shift)
-        again = (*shifted, *rest)
-        if sum(chunk.buffer.size for chunk in again) < 0.9 * wanted:
+        shifted, _ = allocate_chunks(self.device, wanted - shift)
+        self.device.free(held)
+        rest, _ = allocate_chunks(self.device, shift)
+        self.chunks = (*shifted, *rest)
+        got = sum(chunk.buffer.size for chunk in self.chunks)
+        if got < 0.9 * wanted:
             return Absent(AbsenceKind.INSUFFICIENT, "the second allocation is much smaller than the first")
-        return self._survey(again, size, 1)
+        again = self._survey(1) if first.outstanding else Survey(regions_of(self.chunks, region_size(got)))
+        if is_slow(first.lines):
+            self._sample(again, 1)
+        return again
+
+    def _release(self) -> None:
+        for chunk in self.chunks:
+            self.device.free(chunk.buffer)
+        self.chunks = ()
+
+    def _climb(self) -> tuple[Rung, ...] | Absent:
+        """The ladder, on memory of its own: what was timed before is given back first."""
+        if self.partial:
+            return Absent(AbsenceKind.NOT_TESTED, self.partial)
+        self._release()
+        self.context.progress(99, 100, "climbing the ladder of caches")
+        ladder = climb(self.device, self.flusher, self.info, self.units[0], self.settings.seed, self.context.stopping)
+        self.partial = self.context.stopping() if isinstance(ladder, Absent) else ""
+        return ladder
 
 
 def _words(turn: int, regions: int) -> str:
