@@ -35,9 +35,13 @@ _ADVICE = {
     46: "the GPU is busy or closed to others: see its compute mode and what else runs on it",
     NO_DEVICE: "the driver sees no GPU",
     101: "there is no such GPU any more",
+    205: "the driver could not map the memory: the GPU's window onto the bus (BAR1) has no room for it, or the driver "
+    "was changed to offer direct access that this machine cannot give; see mats health",
     209: "this CuPy has no code for the GPU: install the one made for a newer CUDA",
+    217: "the two GPUs cannot reach each other's memory",
     304: "the operating system refused a call: see the kernel log",
     701: "the kernel needs more registers than the GPU has",
+    711: "the GPU is connected to as many others as it can be",
     802: "the GPUs are not ready: start the fabric manager (nvidia-fabricmanager)",
     803: "the driver and its libraries have different versions: reload the driver or reboot",
     804: "the CUDA compatibility package does not support this GPU: use the driver's own libraries",

@@ -108,3 +108,14 @@ def read_uuid(index: int) -> str:
     refused = library.cuInit(0) or library.cuDeviceGet(ctypes.byref(device), index) or question(raw, device)
     digits = bytes(raw).hex()
     return "" if refused else "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def index_of(cuda: Cuda, uuid: str) -> int:
+    """CUDA's number in this process of the GPU with this UUID. Raises DeviceError where it is hidden from it."""
+    digits = uuid.removeprefix("GPU-").removeprefix("MIG-")
+    for index in range(cuda.count()):
+        if digits and read_uuid(index) == digits:
+            return index
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    hidden = "" if visible is None else f": CUDA_VISIBLE_DEVICES is {visible!r} here; name both GPUs in it"
+    raise DeviceError(f"the other process's GPU {uuid or 'without a UUID'} is not visible here{hidden}")

@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mats.device import (
@@ -76,6 +77,21 @@ def _shut_down(nvml: Any | Absent) -> None:
             nvml.nvmlShutdown()
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An allocation as the driver made it: where it begins, which may be ahead of its buffer, and its bytes."""
+
+    base: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """All that CuPy asks of a stream for a launch; its own class for one that it did not make differs by version."""
+
+    ptr: int
+
+
 class CudaDevice:
     """One GPU. Each call chooses the device for its thread first, so that several work in parallel threads."""
 
@@ -87,11 +103,13 @@ class CudaDevice:
         self._gpu = facts.find_gpu(nvml, read_uuid(index))
         self._link = LinkReader(self._gpu, dict(info.identity).get("pci", ""), facts.is_coherent(cuda, index))
         self._lock = threading.Lock()
-        self._bases: dict[int, int] = {}
+        self._pieces: dict[int, Piece] = {}
         self._host = HostMemory(cuda.runtime, dict(info.identity).get("pci", ""))
         self._functions: dict[str, Any] = {}
         self._resident: dict[str, int] = {}
         self.waves = WAVES
+        self.unit = 1
+        """Bytes that an allocation is a whole number of."""
         self._lost = ""
         self._closed = False
         properties = cuda.properties(index)
@@ -133,14 +151,16 @@ class CudaDevice:
     def allocate(self, size: int) -> Buffer:
         if size <= 0:
             raise DeviceError(f"cannot allocate {size} bytes: a size must be positive")
-        aligned = size % PAGE == 0
+        whole = -(-size // self.unit) * self.unit
+        aligned = whole % PAGE == 0
         with self.hold(f"an allocation of {size} bytes"):
-            base = address = int(self._cuda.runtime.malloc(size))
+            base = address = int(self._cuda.runtime.malloc(whole))
             if aligned and address % PAGE:  # drivers start such a piece on a page, but do not promise it
                 self._cuda.runtime.free(base)
-                base = int(self._cuda.runtime.malloc(size + PAGE))
+                whole += PAGE
+                base = int(self._cuda.runtime.malloc(whole))
                 address = -(-base // PAGE) * PAGE
-            self._bases[address] = base
+            self._pieces[address] = Piece(base, whole)
         return Buffer(address, size)
 
     def allocate_host(self, size: int, *, pinned: bool) -> HostBuffer:
@@ -157,24 +177,24 @@ class CudaDevice:
             if isinstance(buffer, HostBuffer):
                 self._host.free(buffer)
                 return
-            base = self._bases.pop(buffer.address, None)
-            if base is None:
+            piece = self._pieces.pop(buffer.address, None)
+            if piece is None:
                 raise DeviceError(
                     f"no buffer at {buffer.address:#x} is held on {self._info.name}: it was freed before or is not ours"
                 )
-            self._cuda.runtime.free(base)
+            self._cuda.runtime.free(piece.base)
 
-    def base(self, buffer: Buffer) -> int:
-        """Where the allocation that the driver made for a buffer begins, at the buffer or ahead of it."""
-        if buffer.address not in self._bases:
-            raise DeviceError(f"no buffer at {buffer.address:#x} is held on {self._info.name}")
-        return self._bases[buffer.address]
+    def piece(self, buffer: Buffer) -> Piece:
+        """The allocation, as the driver made it, that a buffer lies in."""
+        for piece in self._pieces.values():
+            if piece.base <= buffer.address and buffer.address + buffer.size <= piece.base + piece.size:
+                return piece
+        raise DeviceError(f"no buffer at {buffer.address:#x} is held on {self._info.name}")
 
     def queue(self, kernel: str, stream: int, **arguments: Buffer | int) -> None:
         """Put a kernel of one thread into a stream and go on. The caller holds the device."""
         known = kernels()[kernel]
-        inside = self._cuda.cupy.cuda.ExternalStream(stream, self._index)
-        self._function(known)((1,), (1,), _scalars(known, 1, arguments), stream=inside)
+        self._function(known)((1,), (1,), _scalars(known, 1, arguments), stream=Stream(stream))
 
     def give_up(self, why: str) -> None:
         """It has not answered: nothing is asked of it any more, so that nobody waits for it."""
@@ -261,13 +281,13 @@ class CudaDevice:
                 self._cuda.runtime.deviceSynchronize()
                 for event in self._events:
                     self._cuda.runtime.eventDestroy(event)
-            for base in tuple(self._bases.values()):
+            for piece in tuple(self._pieces.values()):
                 with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
-                    self._cuda.runtime.free(base)
+                    self._cuda.runtime.free(piece.base)
             for address in self._host.pinned:
                 with contextlib.suppress(DeviceError), self._cuda.errors(self._info.name, "closing it"):
                     self._cuda.runtime.freeHost(address)
-        self._bases.clear()
+        self._pieces.clear()
         self._host.forget()
         self._events = ()
         self._functions.clear()

@@ -61,6 +61,8 @@ class Machine:
     sleep: Callable[[float], None] = time.sleep
     hostname: str = ""
     environment: dict[str, str] | None = field(default=None)
+    own: frozenset[int] = frozenset()
+    """Processes, by the numbers under which the driver lists them, that are this one's and not users of a GPU."""
 
 
 def open_source(
@@ -131,7 +133,7 @@ def read_machine(selection: Selection, seconds: float, machine: Machine) -> Mach
     why = nothing_there(whole, machine.root)
     if why:
         raise NothingThere(why, whole)
-    whole = _settled(whole, around, driver, sleeping)
+    whole = _without(_settled(whole, around, driver, sleeping), machine.own)
     if not selection:
         return whole
 
@@ -275,6 +277,19 @@ def _settled(
     if not gpus and isinstance(told, Absent):
         return replace(whole, gpus=told)
     return replace(whole, gpus=tuple(sorted(gpus, key=_rank)))
+
+
+def _without(whole: MachineFacts, own: frozenset[int]) -> MachineFacts:
+    """The picture as it would be without these processes."""
+    if not own or isinstance(whole.gpus, Absent):
+        return whole
+    gpus = [
+        gpu
+        if isinstance(gpu.processes, Absent)
+        else replace(gpu, processes=tuple(each for each in gpu.processes if each.pid not in own))
+        for gpu in whole.gpus
+    ]
+    return replace(whole, gpus=tuple(gpus))
 
 
 def _unasked(gpu: GpuFacts, driver: MachineFacts, sleeping: Mapping[str, Reading]) -> GpuFacts:

@@ -49,6 +49,7 @@ __all__ = [
     "read_machine",
     "read_memory",
     "read_memory_clock_maximum",
+    "read_peer_status",
     "read_performance_state",
     "read_power",
     "read_processes",
@@ -56,6 +57,9 @@ __all__ = [
     "read_temperature",
     "start",
 ]
+
+PEER_READ = 0
+"""NVML_P2P_CAPS_INDEX_READ, which the Python package holds as a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,18 @@ def read_gpu(gpu: Gpu) -> GpuFacts:
         memory=read_memory(gpu),
         processes=read_processes(gpu),
     )
+
+
+def read_peer_status(gpu: Gpu, other: str) -> int | None:
+    """NVML's number for whether ``gpu`` may read the memory of the GPU with the UUID ``other``; None if silent.
+
+    nvml.h: NVML_P2P_STATUS_OK is 0.
+    """
+    peer = find(gpu.nvml, other)
+    if isinstance(peer, Absent):
+        return None
+    told = gpu.ask("peer access", "P2PStatus", peer.handle, PEER_READ)
+    return None if isinstance(told, Absent) else int(told)
 
 
 def read_driver(nvml: Any) -> str | Absent:
