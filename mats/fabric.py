@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mats.device import Buffer, Device
 
@@ -38,6 +38,7 @@ class Copy:
     destination: Buffer
 
 
+@runtime_checkable
 class Fabric(Protocol):
     """Members, ways between them, and the passive picture of the machine they are in.
 
@@ -45,7 +46,7 @@ class Fabric(Protocol):
     """
 
     def describe(self) -> TargetInfo:
-        """Of the members together; the name is given by the runner."""
+        """Of the members together; the name is given by the runner. ``kind``: cuda, sim, or file of saved evidence."""
         ...
 
     def members(self) -> tuple[Device, ...]:

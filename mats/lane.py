@@ -15,23 +15,29 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from mats.device import Device, DeviceError, DeviceLost, HeldBy
+from mats.fabric import Fabric, Lender
 from mats.model import Result, TargetInfo
 from mats.probe import UsageError
 from mats.slot import Clock, Recorded, Slot, Stop, Task, Terms, describe, not_opened, recorded_result, resumed_result
 from mats.source import NothingThere, Source, SourceError
 from mats.target import Target
 
-Door = Device | Source
-"""What a target is worked on through: a device by the probes that load it, a source by those that only read."""
+Door = Device | Source | Fabric | Lender
+"""What a target is worked on through: a device by the probes that load it, a source by those that only read, a fabric
+or a lender by those that work on several devices together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """``info`` stands in for a target that could not be opened where ``usable`` is false."""
+    """``info`` stands in for a target that could not be opened where ``usable`` is false.
+
+    ``whole``: it is of one device or source, and not of several together, of which less is told.
+    """
 
     target: Target
     info: TargetInfo
     usable: bool = True
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,8 @@ class Lane:
     post: Callable[[Message], None]
     passive: bool = False
     """Its probes only read: nothing is lost when they are not waited for."""
+    together: bool = False
+    """Its probe works on several devices at once."""
     deadline: float | None = None
     """Of all its probes together, on the clock; None: each has its own."""
     slot: Slot | None = None
@@ -99,6 +107,11 @@ class Lane:
     abandoned: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while something is said or the lane is abandoned: what it was doing is told by exactly one side."""
+
+    @property
+    def door_is(self) -> str:
+        """What its door is called."""
+        return "the source" if self.passive else "the devices" if self.together else "the device"
 
     def start(self) -> None:
         threading.Thread(target=self._work, name=f"{THREAD} {self.targets[0].name}", daemon=True).start()
@@ -135,7 +148,7 @@ class Lane:
             self._close()
             self._say(Note(f"{target.name} is the same device as {same}: it was tested once"))
             return
-        self._say(Opened(target, info))
+        self._say(Opened(target, info, whole=not self.together))
         try:
             for task in self.tasks:
                 if not self.abandoned and self._wanted(task, info):
@@ -201,7 +214,7 @@ class Lane:
         try:
             door.close()
         except BaseException as error:
-            self._say(Note(f"closing {'the source' if self.passive else 'the device'} failed: {describe(error)}"))
+            self._say(Note(f"closing {self.door_is} failed: {describe(error)}"))
         finally:
             self.step = None
 
@@ -240,32 +253,35 @@ class Lane:
         if slot.info.kind not in probe.kinds:
             return slot.ended(f"{probe.name} works on {', '.join(probe.kinds)}, not on {slot.info.kind}")
         if probe.exclusive and not probe.passive:
-            refusal = self._refusal(cast(Device, door), slot)
-            if refusal:
-                return slot.ended(refusal)
+            members = door.members() if isinstance(door, Fabric) else ()
+            devices = [(member.describe().name, member) for member in members]
+            devices = devices if self.together else [(slot.target.name, cast(Device, door))]
+            refusals = [refusal for name, device in devices if (refusal := self._refusal(name, device, slot))]
+            if refusals:
+                return slot.ended("; ".join(refusals))
         observation = probe.measure(door, slot)
         if slot.told and not observation.partial:
             observation = dataclasses.replace(observation, partial=slot.told)
         return slot.result(observation)
 
-    def _refusal(self, device: Device, slot: Slot) -> str:
+    def _refusal(self, target: str, device: Device, slot: Slot) -> str:
         """Why a probe that needs the device to itself must not run, or nothing."""
         holders = device.holders()
         if isinstance(holders, str):
-            self._say(Note(f"{slot.target.name}: other processes could not be listed: {holders}"))
+            self._say(Note(f"{target}: other processes could not be listed: {holders}"))
             return ""
         drawing = [_named(holder) for holder in holders if holder.draws_only]
         holders = tuple(holder for holder in holders if not holder.draws_only)
         if drawing:
-            self._say(Note(f"{slot.target.name} also drew for {', '.join(drawing[:3])}: times may be unsteady"))
+            self._say(Note(f"{target} also drew for {', '.join(drawing[:3])}: times may be unsteady"))
         if not holders:
             return ""
         users = ", ".join(_named(holder) for holder in holders[:3]) + (", ..." if len(holders) > 3 else "")
         name = slot.task.probe.name
         if self.terms.force:
-            self._say(Note(f"{slot.target.name} was in use by {users} while {name} ran (--force)"))
+            self._say(Note(f"{target} was in use by {users} while {name} ran (--force)"))
             return ""
-        return f"{slot.target.name} is in use by {users}: {name} needs it to itself; end them or add --force"
+        return f"{target} is in use by {users}: {name} needs it to itself; end them or add --force"
 
 
 def applies(task: Task, info: TargetInfo) -> bool:

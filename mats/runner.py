@@ -2,18 +2,20 @@
 
 The caller's thread supervises: it alone holds the record, saves it and speaks to the listener. Each lane works in a
 thread of its own. First the passive probes look at the machine, before anything loads it; then different cuda devices
-run at the same moment and everything else in turn, since tests of one memory would disturb each other's figures.
+run at the same moment and everything else in turn, since tests of one memory would disturb each other's figures. Last
+come the probes that work on several devices together, while no other probe has any of them.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mats.device import Device
+from mats.fabric import Fabric, Lender
 from mats.lane import Crash, Done, Door, Finished, Lane, Message, Note, Opened, Skipped, Started, applies
 from mats.model import SCHEMA_VERSION, HostInfo, Quantity, Result, Run, TargetInfo, Unit
 from mats.slot import Clock, Slot, Stop, Task, Terms, not_opened
@@ -36,7 +38,8 @@ CLOSING_SHARE, CLOSING_MOST = 0.1, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be run: each passive task on each source, each other task on each target."""
+    """What is to be run: each passive task on each source, each that works on several devices together on each fabric,
+    each other task on each target."""
 
     targets: tuple[Target, ...]
     tasks: tuple[Task, ...]
@@ -47,6 +50,7 @@ class Plan:
     tool: str = "mats"
     grace: float = GRACE
     sources: tuple[Target, ...] = ()
+    fabrics: tuple[Target, ...] = ()
 
 
 class Listener(Protocol):
@@ -65,11 +69,13 @@ class Listener(Protocol):
 class Outside:
     """What a run needs of the world. ``save`` may raise OSError; the run goes on and says so.
 
-    ``open_source`` is also given the seconds that are left for all that is asked of the source, or None.
+    ``open_source`` is also given the seconds that are left for all that is asked of the source, or None;
+    ``open_fabric`` the options of the probe, and the seconds that it may take, or None.
     """
 
     open_device: Callable[[Target], Device]
     open_source: Callable[[Target, float | None], Source]
+    open_fabric: Callable[[Target, Mapping[str, object], float | None], Fabric | Lender]
     clock: Clock
     host: HostInfo
     listener: Listener
@@ -81,7 +87,8 @@ def run(plan: Plan, outside: Outside, stop: Stop | None = None) -> Run:
     stop = stop or Stop()
     messages: queue.Queue[Message] = queue.Queue()
     book = _Book(plan, outside, stop)
-    for lanes in (_passive(plan, outside, stop, messages), *_active(plan, outside, stop, messages, book)):
+    phases_of = (_passive(plan, outside, stop, messages), *_active(plan, outside, stop, messages, book))
+    for lanes in (*phases_of, *_together(plan, outside, stop, messages)):
         for lane in lanes:
             lane.start()
         _supervise(lanes, messages, book, plan, stop)
@@ -113,12 +120,26 @@ def _active(
     plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message], book: _Book
 ) -> Iterator[list[Lane]]:
     """The lanes of the probes that work on devices, phase by phase."""
-    tasks = [task for task in plan.tasks if not task.probe.passive]
+    tasks = [task for task in plan.tasks if not (task.probe.passive or task.probe.together)]
     for phase in phases(plan.targets) if tasks else ():
         yield [
             Lane(targets, tasks, plan.terms, stop, outside.clock, outside.open_device, book.claim, messages.put)
             for targets in phase
         ]
+
+
+def _together(plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message]) -> Iterator[list[Lane]]:
+    """The lanes of the probes that work on several devices together, one at a time: each opens them in its own way."""
+    for task in plan.tasks if plan.fabrics else ():
+        if not task.probe.together:
+            continue
+
+        def open_fabric(target: Target, task: Task = task) -> Door:
+            return outside.open_fabric(target, task.options, plan.terms.timeout)
+
+        lane = Lane(plan.fabrics, [task], plan.terms, stop, outside.clock, open_fabric, lambda _info: "", messages.put)
+        lane.together = True
+        yield [lane]
 
 
 def phases(targets: Iterable[Target]) -> tuple[tuple[tuple[Target, ...], ...], ...]:
@@ -164,7 +185,7 @@ def _given_up(lane: Lane, book: _Book, plan: Plan, stop: Stop) -> str:
     if slot is not None and slot.deadline is not None and now >= slot.deadline + plan.grace:
         return f"it did not end within {plan.grace:g} s after its time limit of {timeout:g} s"
     if step is not None and now >= step[1] + timeout + plan.grace:
-        return f"{step[0]} the device took more than {timeout + plan.grace:g} s"
+        return f"{step[0]} {lane.door_is} took more than {timeout + plan.grace:g} s"
     return ""
 
 
@@ -183,7 +204,7 @@ def _abandon(lane: Lane, messages: queue.Queue[Message], book: _Book, why: str) 
     closer.join(CLOSE_LIMIT if not lane.passive else CLOSING_MOST)
     if closer.is_alive() and not lane.passive:
         names = ", ".join(target.name for target in lane.targets)
-        book.note(f"{names}: the device did not answer while closing; its memory is freed when this process ends")
+        book.note(f"{names}: {lane.door_is} did not answer while closing; memory is freed when this process ends")
 
 
 def _close(door: Door) -> None:
@@ -217,6 +238,7 @@ class _Book:
     outside: Outside
     stop: Stop
     infos: dict[str, TargetInfo] = field(default_factory=dict)
+    usable: set[str] = field(default_factory=set)
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     running: tuple[Slot, ...] = ()
@@ -249,9 +271,11 @@ class _Book:
     def take(self, message: Message) -> None:
         listener = self.outside.listener
         match message:
-            case Opened(target, info, usable):
-                if usable or target.name not in self.infos:  # a source may have told of it already
+            case Opened(target, info, usable, whole):
+                # A source may have told of it already, and less than a device; a fabric tells less than both.
+                if target.name not in self.infos or (usable and (whole or target.name not in self.usable)):
                     self.infos[target.name] = info
+                self.usable |= {target.name} if usable else set()
             case Started(slot):
                 listener.started(slot.target.name, slot.task.probe.name)
             case Finished(result):
@@ -334,7 +358,8 @@ class _Book:
         for slot in self.running:
             if slot.latest is not None:
                 results[slot.target.name, slot.task.probe.name] = slot.ended("not finished: saved while it ran")
-        targets = list(dict.fromkeys(target.name for target in (*self.plan.sources, *self.plan.targets)))
+        named = (*self.plan.sources, *self.plan.targets, *self.plan.fabrics)
+        targets = list(dict.fromkeys(target.name for target in named))
         probes = [task.probe.name for task in self.plan.tasks]
         ordered = sorted(
             results.values(), key=lambda result: (targets.index(result.target), probes.index(result.probe))

@@ -1,9 +1,9 @@
-"""Which targets a command works on, what its passive probes look at, and what is said about the choice."""
+"""Which targets a command works on, alone or together, what its passive probes look at, and what is said about it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from mats.cli.options import Values, evidence_option
 from mats.cli.outputs import RUN_FILE, load_run
 from mats.cli.world import World
 from mats.device import Device, DeviceError
+from mats.fabric import Fabric, Lender
 from mats.model import Run
 from mats.probe import Probe, UsageError
 from mats.source import NothingThere
@@ -21,14 +22,27 @@ PRESENCE_LIMIT = 5.0
 """Seconds that may be spent to learn whether there is a GPU at all."""
 
 
+OpenDevice = Callable[[Target], Device]
+OpenFabric = Callable[[Target, Mapping[str, object], float | None], Fabric | Lender]
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Devices to work on and sources to look at; ``note`` says why these, when the user named none."""
+    """Devices to work on, sources to look at, and devices to work on together; ``note`` says why these, when the user
+    named none.
+    """
 
     targets: tuple[Target, ...]
     sources: tuple[Target, ...]
+    fabrics: tuple[Target, ...]
     note: str
-    open_device: Callable[[Target], Device]
+    open_device: OpenDevice
+    open_fabric: OpenFabric
+
+    @property
+    def everything(self) -> tuple[Target, ...]:
+        """All that is opened."""
+        return (*self.targets, *self.sources, *self.fabrics)
 
 
 def choose(values: Values, files: Sequence[str], world: World, probes: Sequence[Probe], asked: bool) -> Choice:
@@ -41,34 +55,45 @@ def choose(values: Values, files: Sequence[str], world: World, probes: Sequence[
         raise UsageError("give --target or --gpu-id, not both")
     if files and (named or gpus):
         raise UsageError(f"give files or --{'target' if named else 'gpu-id'}, not both: files are what is looked at")
-    active = [probe for probe in probes if not probe.passive]
+    active = [probe for probe in probes if not (probe.passive or probe.together)]
     passive = [probe for probe in probes if probe.passive]
+    together = [probe for probe in probes if probe.together]
     if files:
         targets = _from_files(files, values, world, probes)
     elif named or gpus:
         targets = _with_evidence(parse_gpu_ids(gpus) if gpus else parse_targets(named), world)
     else:
-        sources = (ALL_GPUS,) if passive else ()
-        return dataclasses.replace(_found(world), sources=sources) if active else Choice((), sources, "", _no_device)
+        found = _found(world) if active else Choice((), (), (), "", _no_device, world.open_fabric)
+        everything = (ALL_GPUS,)
+        return dataclasses.replace(found, sources=everything * bool(passive), fabrics=everything * bool(together))
     devices, opener = _devices(targets, world) if active else ((), _no_device)
     return Choice(
         _of_runs([target for target in devices if asked or not target.paths], active, world, asked),
         _of_runs(_sources(targets), passive, world, asked) if passive else (),
+        _of_runs(_fabrics(targets), together, world, asked) if together else (),
         "",
         opener,
+        world.open_fabric,
     )
 
 
 def _sources(targets: Iterable[Target]) -> tuple[Target, ...]:
-    """What passive probes look at: all named GPUs as one machine, the rest one by one."""
-    found: dict[Target, None] = {}
-    gpus = [target for target in targets if target.kind in ("cuda", "host")]
-    for target in targets:
-        found.setdefault(gpus_together(gpus) if target in gpus else target)
-    return tuple(found)
+    """What passive probes look at: all named GPUs as one machine, the host too stands for it, the rest one by one."""
+    return _joined(targets, ("cuda", "host"))
 
 
-def _devices(targets: Iterable[Target], world: World) -> tuple[tuple[Target, ...], Callable[[Target], Device]]:
+def _fabrics(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """What is worked on together: all named GPUs, the rest one by one; without a GPU's name the GPUs are left alone."""
+    return _joined(targets, ("cuda",))
+
+
+def _joined(targets: Iterable[Target], kinds: tuple[str, ...]) -> tuple[Target, ...]:
+    targets = tuple(targets)
+    gpus = [target for target in targets if target.kind in kinds]
+    return tuple(dict.fromkeys(gpus_together(gpus) if target in gpus else target for target in targets))
+
+
+def _devices(targets: Iterable[Target], world: World) -> tuple[tuple[Target, ...], OpenDevice]:
     """The devices that are named, groups taken apart, and how they are opened."""
     expanded: dict[Target, None] = {}
     opener = world.open_device
@@ -152,14 +177,15 @@ def _parts(target: Target, run: Run, probes: Sequence[Probe], asked: bool) -> li
 def _found(world: World) -> Choice:
     """All GPUs; the host where there is none. One that is there and cannot be used is not replaced by the host."""
     try:
-        return Choice(_gpus(world), (), "", world.open_device)
+        return Choice(_gpus(world), (), (), "", world.open_device, world.open_fabric)
     except DeviceError as error:
         reason = str(error).strip().rstrip(".")
     if _gpu_is_there(world):
         note = f"A GPU is there and cannot be used: {reason}. --target host tests the memory of the machine itself."
-        return Choice((ALL_GPUS,), (), note, _refusing(ALL_GPUS, reason, world.open_device))
+        opener = _refusing(ALL_GPUS, reason, world.open_device)
+        return Choice((ALL_GPUS,), (), (), note, opener, _no_fabric(DeviceError(reason)))
     note = f"No GPU can be tested: {reason}. This is the memory of the machine itself (host)."
-    return Choice((Target("host"),), (), note, world.open_device)
+    return Choice((Target("host"),), (), (), note, world.open_device, _no_fabric(NothingThere(reason)))
 
 
 def _gpu_is_there(world: World) -> bool:
@@ -184,13 +210,20 @@ def _gpus(world: World) -> tuple[Target, ...]:
     return found
 
 
-def _refusing(group: Target, reason: str, opener: Callable[[Target], Device]) -> Callable[[Target], Device]:
+def _refusing(group: Target, reason: str, opener: OpenDevice) -> OpenDevice:
     def open_device(target: Target) -> Device:
         if target == group:
             raise DeviceError(reason)
         return opener(target)
 
     return open_device
+
+
+def _no_fabric(error: DeviceError) -> OpenFabric:
+    def open_fabric(target: Target, options: Mapping[str, object], timeout: float | None) -> Fabric | Lender:
+        raise error
+
+    return open_fabric
 
 
 def _no_device(target: Target) -> Device:

@@ -89,10 +89,20 @@ def _run(choice: Choice, plan: Plan, world: World, wanted: Outputs) -> tuple[Run
     if choice.note:
         (world.tell if wanted.json or wanted.quiet else world.say)(choice.note)
         notes = (choice.note, *notes)
-    plan = dataclasses.replace(plan, targets=choice.targets, sources=choice.sources, notes=notes)
+    plan = dataclasses.replace(
+        plan, targets=choice.targets, sources=choice.sources, fabrics=choice.fabrics, notes=notes
+    )
     shown = meter(world, json=wanted.json, quiet=wanted.quiet)
     watcher = Watcher(world, shown, wanted.folder)
-    outside = Outside(choice.open_device, world.open_source, world.clock, host_info(world.root), watcher, wanted.save)
+    outside = Outside(
+        open_device=choice.open_device,
+        open_source=world.open_source,
+        open_fabric=choice.open_fabric,
+        clock=world.clock,
+        host=host_info(world.root),
+        listener=watcher,
+        save=wanted.save,
+    )
     stop = Stop()
     try:
         with signals(stop):
@@ -103,7 +113,7 @@ def _run(choice: Choice, plan: Plan, world: World, wanted: Outputs) -> tuple[Run
 
 def unused(choice: Choice, probes: Sequence[Probe], given: Values) -> tuple[str, ...]:
     """What a note says of options that change how is measured, where a saved run is only shown again."""
-    if not any(target.kind == "file" and not target.paths for target in (*choice.targets, *choice.sources)):
+    if not any(target.kind == "file" and not target.paths for target in choice.everything):
         return ()
     kinds = (OptionKind.FILE_OUT, OptionKind.EVIDENCE)
     options = [option for probe in probes for option in probe.options if option.kind not in kinds]

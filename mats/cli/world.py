@@ -20,6 +20,7 @@ from mats.units import KIB
 
 if TYPE_CHECKING:
     from mats.device import Device
+    from mats.fabric import Fabric, Lender
     from mats.probe import Probe
     from mats.registry import Fault
     from mats.report import Report
@@ -50,6 +51,7 @@ class World:
     discover: Callable[[], tuple[TargetInfo, ...]] = registry.discover
     open_device: Callable[[Target], Device] = registry.open_device
     open_source: Callable[[Target, float | None], Source] = registry.open_source
+    open_fabric: Callable[[Target, Mapping[str, object], float | None], Fabric | Lender] = registry.open_fabric
     clock: Clock = field(default_factory=WallClock)
     seed: Callable[[], int] = lambda: int.from_bytes(os.urandom(8)) >> 1
     root: Path = Path("/")

@@ -17,6 +17,7 @@ from mats.cli.world import WallClock
 from mats.codec import run_from_json, run_to_json
 from mats.devices import replay
 from mats.devices._plans import built_in
+from mats.devices._sim_fabric import open_fabric
 from mats.devices.sim import SimDevice
 from mats.facts import GpuFacts, MachineFacts
 from mats.judge import judge, rejudge
@@ -45,8 +46,10 @@ PROBES = list(probes().values())
 CAPACITY = 16 << 20
 LIMITS = [(probe, limit) for probe in PROBES for limit in probe.limits]
 PASSIVE = [probe for probe in PROBES if probe.passive]
+QUICK = [probe for probe in PROBES if probe.passive or probe.together]
+"""Those that read, and those of links: they test no memory."""
 FAULTS = [
-    pytest.param(probe, fault, id=f"{probe.name}-{fault}", marks=() if probe.passive else pytest.mark.slow)
+    pytest.param(probe, fault, id=f"{probe.name}-{fault}", marks=() if probe in QUICK else pytest.mark.slow)
     for probe in PROBES
     for fault in probe.faults
 ]
@@ -78,9 +81,16 @@ class Quiet:
         """Nothing is kept."""
 
 
+def open_door(probe: Probe, plan: str) -> Any:
+    """A simulated machine where the probe is passive, the cards of a plan of links where it wants several."""
+    if probe.passive:
+        return open_source(Target("sim", plan))
+    return open_fabric(Target("sim", plan)) if probe.together else SimDevice(built_in(plan, capacity=CAPACITY))
+
+
 def run_on(probe: Probe, plan: str) -> tuple[Observation, TargetInfo]:
-    """What the probe sees of a simulated card or, where it is passive, of a simulated machine."""
-    door = open_source(Target("sim", plan)) if probe.passive else SimDevice(built_in(plan, capacity=CAPACITY))
+    """What the probe sees of a simulated card, of a simulated machine, or of several cards."""
+    door = open_door(probe, plan)
     try:
         return probe.measure(door, Quiet(probe)), door.describe()
     finally:
@@ -93,7 +103,7 @@ def named(probe: Probe) -> str:
 
 @pytest.mark.parametrize("probe", PROBES, ids=named)
 def test_a_clean_device_gives_no_finding(probe: Probe) -> None:
-    observation, _ = run_on(probe, "healthy")
+    observation, _ = run_on(probe, "links_healthy" if probe.together else "healthy")
     assert judge(observation, probe.limits, "sim") == (Verdict.PASS, "", ())
 
 
@@ -101,7 +111,7 @@ def test_a_clean_device_gives_no_finding(probe: Probe) -> None:
 def test_a_declared_fault_is_found(probe: Probe, fault: str) -> None:
     observation, _ = run_on(probe, fault)
     verdict, _, findings = judge(observation, probe.limits, "sim")
-    assert verdict in ((Verdict.FAIL, Verdict.WARN) if probe.passive else (Verdict.FAIL,))
+    assert verdict in ((Verdict.FAIL, Verdict.WARN) if probe in QUICK else (Verdict.FAIL,))
     assert all(finding.advice and finding.evidence is not None for finding in findings)
 
 
@@ -142,10 +152,18 @@ def test_a_machine_of_which_nothing_is_known_is_unknown(probe: Probe, facts: Mac
 def run_in(probe: Probe, opens: Callable[[Target], Any], target: Target) -> Run:
     """The run of one probe on one target, which the runner opens by ``opens``."""
     options = {option.name: option.default for option in probe.options}
-    targets, sources = ((), (target,)) if probe.passive else ((target,), ())
-    plan = Plan(targets, (Task(probe, options),), sources=sources)
-    host = HostInfo("h", "s", "p", "c", NOTHING)
-    outside = Outside(opens, lambda target, _seconds: opens(target), WallClock(), host, Unheard(), lambda _run: None)
+    passive, together = (target,) * probe.passive, (target,) * probe.together
+    alone = () if passive or together else (target,)
+    plan = Plan(alone, (Task(probe, options),), sources=passive, fabrics=together)
+    outside = Outside(
+        open_device=opens,
+        open_source=lambda target, _seconds: opens(target),
+        open_fabric=lambda target, _options, _seconds: opens(target),
+        clock=WallClock(),
+        host=HostInfo("h", "s", "p", "c", NOTHING),
+        listener=Unheard(),
+        save=lambda _run: None,
+    )
     return run(plan, outside)
 
 
@@ -165,12 +183,8 @@ class Unheard:
 @pytest.mark.parametrize("probe", PROBES, ids=named)
 def test_a_saved_run_replays_to_the_same_result(probe: Probe, tmp_path: Path) -> None:
     # given
-    plan = probe.faults[0] if probe.passive else "stuck_dq" if "stuck_dq" in probe.faults else "healthy"
-
-    def opens(target: Target) -> Any:
-        return open_source(target) if probe.passive else SimDevice(built_in(target.argument, capacity=CAPACITY))
-
-    measured = run_in(probe, opens, Target("sim", plan))
+    plan = probe.faults[0] if probe in QUICK else "stuck_dq" if "stuck_dq" in probe.faults else "healthy"
+    measured = run_in(probe, lambda target: open_door(probe, target.argument), Target("sim", plan))
     file = tmp_path / "run.json"
     file.write_text(run_to_json(measured), encoding="utf-8")
     # when

@@ -1,8 +1,9 @@
-"""A bench to run probes on planned devices."""
+"""A bench to run probes on planned devices, alone and together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mats.cli.world import WallClock
 from mats.device import Device
@@ -16,6 +17,7 @@ from mats.target import Target
 from .fakes import (
     HOST,
     FakeDevice,
+    FakeFabric,
     FakeSource,
     Listening,
     RecordedDevice,
@@ -32,6 +34,9 @@ class Bench:
         self.listener = Listening()
         self.devices: dict[str, FakeDevice | Exception] = {"host": FakeDevice()}
         self.sources: dict[str, FakeSource | RecordedDevice | Exception] = {}
+        self.fabrics: dict[str, FakeFabric | RecordedDevice | Exception] = {}
+        self.options: list[Mapping[str, object]] = []
+        """Those that fabrics were opened with."""
         self.seconds: list[float | None] = []
         """What the sources were given of the time limit."""
         self.stop = Stop()
@@ -47,11 +52,20 @@ class Bench:
         asked: bool = True,
         options: dict[str, object] | None = None,
         sources: Sequence[Target] = (),
+        fabrics: Sequence[Target] = (),
     ) -> Run:
         tasks = tuple(Task(item, options or {}, asked) for item in probes)
-        plan = Plan(tuple(targets), tasks, terms or Terms(), grace=grace, sources=tuple(sources))
+        plan = Plan(
+            tuple(targets), tasks, terms or Terms(), grace=grace, sources=tuple(sources), fabrics=tuple(fabrics)
+        )
         outside = Outside(
-            self._open, self._open_source, WallClock(), HOST, self.listener, lambda saved: self.save(saved)
+            open_device=self._open,
+            open_source=self._open_source,
+            open_fabric=self._open_fabric,
+            clock=WallClock(),
+            host=HOST,
+            listener=self.listener,
+            save=lambda saved: self.save(saved),
         )
         return run(plan, outside, self.stop)
 
@@ -67,6 +81,14 @@ class Bench:
         if isinstance(source, Exception):
             raise source
         return source
+
+    def _open_fabric(self, target: Target, options: Mapping[str, object], seconds: float | None) -> Any:
+        self.options.append(options)
+        self.seconds.append(seconds)
+        fabric = self.fabrics[target.name]
+        if isinstance(fabric, Exception):
+            raise fabric
+        return fabric
 
     @property
     def device(self) -> FakeDevice:

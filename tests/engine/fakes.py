@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from mats.cli.world import World
 from mats.codec import run_to_json
 from mats.device import Buffer, Conditions, Device, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState
+from mats.fabric import Copy, Reach
 from mats.facts import MachineFacts
 from mats.model import (
     AbsenceKind,
@@ -174,6 +175,40 @@ class FakeSource:
 
 
 @dataclass
+class FakeFabric:
+    """Devices that are held together; what goes between them was not planned."""
+
+    info: TargetInfo = field(default_factory=lambda: target_info("cuda:all", "cuda"))
+    devices: tuple[FakeDevice, ...] = ()
+    picture: MachineFacts = field(default_factory=MachineFacts)
+    closed: int = 0
+
+    def describe(self) -> TargetInfo:
+        return self.info
+
+    def members(self) -> tuple[Device, ...]:
+        return self.devices
+
+    def facts(self, *, load: bool = False) -> MachineFacts:
+        return self.picture
+
+    def reach(self, start: int, end: int) -> Reach:
+        raise AssertionError("reach was not planned")
+
+    def connect(self, start: int, end: int) -> None:
+        raise AssertionError("connect was not planned")
+
+    def disconnect(self, start: int, end: int) -> None:
+        raise AssertionError("disconnect was not planned")
+
+    def exchange(self, copies: Sequence[Copy], repeats: int, timeout: float) -> tuple[float, ...]:
+        raise AssertionError("exchange was not planned")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
 class RecordedDevice(FakeDevice):
     """A device that answers from saved results."""
 
@@ -187,7 +222,7 @@ class RecordedDevice(FakeDevice):
 
 
 Measure = Callable[[Any, Context], Observation]
-"""On a device or, of a passive probe, on a source."""
+"""On a device, a source or a fabric, as the probe is."""
 
 
 def probe(
@@ -201,6 +236,7 @@ def probe(
     aliases: tuple[str, ...] = (),
     quick: tuple[tuple[str, object], ...] = (),
     passive: bool = False,
+    together: bool = False,
 ) -> Probe:
     def planned(_device: Device, _context: Context) -> Observation:
         assert isinstance(measure, Observation)
@@ -219,6 +255,7 @@ def probe(
         aliases=aliases,
         quick=quick,
         passive=passive,
+        together=together,
     )
 
 
@@ -283,11 +320,12 @@ def fake_world(
     reports: Mapping[str, Report] | None = None,
     environment: Mapping[str, str] | None = None,
     sources: Mapping[str, FakeSource | RecordedDevice | Exception] | None = None,
+    fabrics: Mapping[str, FakeFabric | RecordedDevice | Exception] | None = None,
     **doors: Callable[..., Any],
 ) -> World:
-    """A world with these probes, devices and sources; its streams are texts, its files under ``folder``.
+    """A world with these probes, devices, sources and fabrics; its streams are texts, its files under ``folder``.
 
-    ``doors``: how devices, sources or standard input are opened, in the place of the planned ones.
+    ``doors``: how devices, sources, fabrics or standard input are opened, in the place of the planned ones.
     """
     planned = {"host": FakeDevice()} if devices is None else devices
 
@@ -306,6 +344,12 @@ def fake_world(
             raise source
         return source
 
+    def open_fabric(target: Target, _options: Mapping[str, object], _seconds: float | None) -> Any:
+        fabric = (fabrics or {}).get(target.name, NothingThere(f"{target.name} is no more than one GPU"))
+        if isinstance(fabric, Exception):
+            raise fabric
+        return fabric
+
     def discover() -> tuple[TargetInfo, ...]:
         if isinstance(gpus, str):
             raise DeviceError(gpus)
@@ -320,6 +364,7 @@ def fake_world(
         discover=discover,
         open_device=doors.get("open_device", open_device),
         open_source=doors.get("open_source", open_source),
+        open_fabric=doors.get("open_fabric", open_fabric),
         seed=lambda: 7,
         root=folder / "root",
         folder=folder,

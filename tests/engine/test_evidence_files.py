@@ -42,7 +42,7 @@ def binary(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(pipe, "is a pipe"), (loop, "no such file"), (binary, "binary, not text"), (Path.touch, "is empty")],
+    [(pipe, "is a pipe"), (loop, "symbolic links"), (binary, "binary, not text"), (Path.touch, "is empty")],
 )
 def test_what_is_no_file_of_evidence_is_said_and_not_waited_for(
     tmp_path: Path, make: Callable[[Path], None], says: str
