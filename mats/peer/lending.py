@@ -39,7 +39,7 @@ class Lending(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A device of this process, open, and what lends and opens memory for it. ``close`` of the device ends both."""
+    """A device of this process, open, and what lends and opens memory for it; that needs no end of its own."""
 
     device: Device
     lending: Lending
