@@ -12,6 +12,7 @@ from mats.model import (
     AbsenceKind,
     Absent,
     Cell,
+    Chart,
     Column,
     Diagnosis,
     Measurement,
@@ -290,7 +291,8 @@ def _region_map(outcome: Outcome, seen: Comparison) -> Table:
         Column("excess", _RATIO),
         Column("late_passes", _COUNT),
     )
-    return Table("region_map", "Latency of each region of the memory", columns, tuple(rows))
+    chart = Chart.heat_map("latency", "region", hover=("excess", "late_passes", "address", "bytes"))
+    return Table("region_map", "Latency of each region of the memory", columns, tuple(rows), chart)
 
 
 def _coverage(outcome: Outcome) -> Table:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mats.model import Absent, Cell, Column, Measurement, Quantity, Table, Unit
+from mats.model import Absent, Cell, Chart, Column, Measurement, Quantity, Table, Unit
 
 from ._format import duration_text, measurement_name, number_text, plural, printable, quantity_text, scale_for, spelled
 
@@ -38,11 +38,18 @@ class Grid:
     note: str = ""
 
 
-def grid_of(table: Table, limit: int | None = None) -> Grid:
-    """A table as text, at most its first ``limit`` rows; says how many were left out."""
+def grid_of(table: Table, limit: int | None = None, *, alone: Sequence[str] = ()) -> Grid:
+    """A table as text, at most its first ``limit`` rows; says how many were left out.
+
+    Columns named ``alone``, and those that the table's chart draws on a logarithmic axis, run over decades: each of
+    their cells has its own prefix.
+    """
     rows = table.rows if limit is None else table.rows[:limit]
+    alone = (*alone, *(logarithmic(table.chart) if table.chart else ()))
     columns = [
-        _column_of(column, [row[index] for row in rows], _beside(table, rows, index))
+        _alone(column, [row[index] for row in rows])
+        if column.name in alone
+        else _column_of(column, [row[index] for row in rows], _beside(table, rows, index))
         for index, column in enumerate(table.columns)
     ]
     note = ""
@@ -56,6 +63,22 @@ def grid_of(table: Table, limit: int | None = None) -> Grid:
         numeric=tuple(numeric for _, _, numeric in columns),
         note=note,
     )
+
+
+def logarithmic(chart: Chart) -> tuple[str, ...]:
+    """The columns that a chart draws on a logarithmic axis."""
+    return tuple(name for name, logs in ((chart.x, chart.log_x), (chart.value, chart.log_y)) if logs)
+
+
+def _alone(column: Column, cells: Sequence[Cell]) -> tuple[str, tuple[str, ...], bool]:
+    return printable(spelled(column.name)), tuple(cell_words(cell, column.unit) for cell in cells), True
+
+
+def cell_words(cell: Cell, unit: Unit | None) -> str:
+    """A cell with its unit, in the prefix that suits it alone."""
+    if isinstance(cell, int | float):
+        return quantity_text(Quantity(cell, unit or Unit.COUNT))
+    return cell_text(cell)
 
 
 def _beside(table: Table, rows: Sequence[Sequence[Cell]], index: int) -> list[int | float]:

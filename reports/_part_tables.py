@@ -109,8 +109,13 @@ def _listed(table: Table, label: str) -> frozenset[str]:
 
 
 def _seen(table: Table) -> Table:
-    """The table without columns that are absent in every row."""
-    kept = [at for at in range(len(table.columns)) if not all(isinstance(row[at], Absent) for row in table.rows)]
+    """The table without columns that are absent in every row; what its chart draws stays."""
+    drawn = table.chart.columns if table.chart else ()
+    kept = [
+        at
+        for at, column in enumerate(table.columns)
+        if column.name in drawn or not all(isinstance(row[at], Absent) for row in table.rows)
+    ]
     rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
     return replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
 
@@ -139,7 +144,11 @@ def without_constants(grid: Grid, fits: Callable[[Grid], bool]) -> Grid:
 
 
 def _without(grid: Grid, column: int) -> Grid:
-    kept = [at for at in range(len(grid.heads)) if at != column]
+    return columns_of(grid, [at for at in range(len(grid.heads)) if at != column])
+
+
+def columns_of(grid: Grid, kept: Sequence[int]) -> Grid:
+    """The grid with these of its columns alone."""
     return replace(
         grid,
         heads=tuple(grid.heads[at] for at in kept),

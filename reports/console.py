@@ -19,6 +19,7 @@ from ._grid import SERIES, Grid, grid_of, ranges_grid, readings_grid
 from ._part_tables import MANY_ROWS, PartTables, without_constants
 from ._parts import FindingGroup, account_text, evidence_lines, part_label, reading_text_of
 from ._terminal import STYLE, console_of, heading, line, lines, note
+from ._terminal_charts import print_chart
 from ._terminal_grid import fits, print_grid
 from ._view import NOTHING_MISSING, TargetView, partial_lines, run_partial, run_sentence, run_verdict, target_views
 
@@ -44,8 +45,11 @@ def render(run: Run) -> str:
     return render_console(run, width=DEFAULT_WIDTH, colour=False)
 
 
-def render_console(run: Run, *, width: int, colour: bool) -> str:
-    """The report ``width`` columns wide (at least 40); ``colour`` adds the terminal's codes for it and nothing else."""
+def render_console(run: Run, *, width: int, colour: bool, blocks: bool = False) -> str:
+    """The report ``width`` columns wide (at least 40); ``colour`` adds the terminal's codes for it and nothing else.
+
+    ``blocks``: maps are drawn with block characters, which not every terminal has, and not with plain letters.
+    """
     stream = io.StringIO()
     console = console_of(stream, width, colour)
     views, verdict = target_views(run), run_verdict(run).value
@@ -56,7 +60,7 @@ def render_console(run: Run, *, width: int, colour: bool) -> str:
         if len(views) > 1:
             console.print()
             line(console, view.verdict.value.upper(), f"{view.name}: {view.sentence}", STYLE[view.verdict.value])
-        _target(console, view)
+        _target(console, view, blocks)
     if not views:
         heading(console, "Not seen")
         line(console, None, "every reading, not seen: there was nothing to measure")
@@ -64,7 +68,7 @@ def render_console(run: Run, *, width: int, colour: bool) -> str:
     return "\n".join(text.rstrip() for text in stream.getvalue().splitlines()) + "\n"
 
 
-def _target(console: Console, view: TargetView) -> None:
+def _target(console: Console, view: TargetView, blocks: bool) -> None:
     if view.advice:
         line(console, "", f"Advice: {view.advice}")
     if view.stamp:
@@ -82,7 +86,7 @@ def _target(console: Console, view: TargetView) -> None:
             print_grid(console, without_constants(overview, lambda grid: fits(grid, console.width)))
     _findings(console, view)
     for result in view.results:
-        _tables(console, result, folded.get(id(result)))
+        _tables(console, result, folded.get(id(result)), blocks)
     _not_seen(console, view)
 
 
@@ -152,16 +156,18 @@ def _evidence(group: FindingGroup) -> tuple[str, ...]:
     return (*told[:_FEW_LINES], f"({rest} in the HTML report and the saved run)")
 
 
-def _tables(console: Console, result: Result, folded: PartTables | None) -> None:
+def _tables(console: Console, result: Result, folded: PartTables | None, blocks: bool) -> None:
     """Its tables and readings; of a result of many parts the other tables, and the account of its checks."""
-    if folded is None:
-        for grid in _grids(result):
+    shown = folded.others if folded else tuple(_ordered(result))
+    for table in shown:
+        if isinstance(table, Table) and table.chart:
+            print_chart(console, table, table.chart, blocks)
+            continue
+        grid = table if isinstance(table, Grid) else folded.short(table) if folded else _grid(table)
+        if grid and grid.rows:
             print_grid(console, grid)
+    if folded is None:
         return
-    for table in folded.others:
-        short = folded.short(table)
-        if short is not None:
-            print_grid(console, short)
     heading(console, "Checks")
     line(console, None, f"{account_text(result, folded.kind)}.", hang=2)
     for paragraph in result.observation.notes:
@@ -169,25 +175,27 @@ def _tables(console: Console, result: Result, folded: PartTables | None) -> None
             line(console, None, text, hang=2)
 
 
-def _grids(result: Result) -> Iterator[Grid]:
-    """The tables in the order of the report; those that this report does not know come last."""
-    tables = {table.name: table for table in result.observation.tables}
-    made: dict[str, Grid | None] = {"readings": readings_grid(result.observation.measurements)}
-    for name, table in tables.items():
-        if name in SERIES:
-            made[name] = ranges_grid(table)
-        elif name == "bit_histogram":
-            made[name] = _bit_bars(table)
-        elif name == "errors":
-            made[name] = grid_of(table, _FEW_ROWS)
-        elif name == "page_errors":
-            made[name] = grid_of(_worst_first(table), _FEW_ROWS)
+def _ordered(result: Result) -> Iterator[Table | Grid]:
+    """What has a chart, then the tables, and the readings as one, in the order of the report; the others come last."""
+    tables: dict[str, Table | Grid] = {"readings": readings_grid(result.observation.measurements)}
+    for table in result.observation.tables:
+        if table.chart:
+            yield table
         else:
-            made[name] = grid_of(table, MANY_ROWS)
-    for name in (*_ORDER, *(name for name in made if name not in _ORDER)):
-        grid = made.get(name)
-        if grid and grid.rows:
-            yield grid
+            tables[table.name] = table
+    for name in (*_ORDER, *(name for name in tables if name not in _ORDER)):
+        if name in tables:
+            yield tables[name]
+
+
+def _grid(table: Table) -> Grid | None:
+    if table.name in SERIES:
+        return ranges_grid(table)
+    if table.name == "bit_histogram":
+        return _bit_bars(table)
+    if table.name == "errors":
+        return grid_of(table, _FEW_ROWS)
+    return grid_of(_worst_first(table), _FEW_ROWS) if table.name == "page_errors" else grid_of(table, MANY_ROWS)
 
 
 def _worst_first(table: Table) -> Table:

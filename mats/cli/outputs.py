@@ -217,8 +217,19 @@ def _saw_something(result: Result) -> bool:
 
 
 def _console_text(run: Run, world: World) -> str:
-    text: str = report_module("console").render_console(run, width=columns(world), colour=coloured(world))
+    render = report_module("console").render_console
+    text: str = render(run, width=columns(world), colour=coloured(world), blocks=has_blocks(world))
     return text
+
+
+_WITHOUT_BLOCKS = ("dumb", "linux")
+"""Terminals whose fonts lack some of the block characters."""
+
+
+def has_blocks(world: World) -> bool:
+    """Whether standard output is a terminal that shows block characters; a file or a pipe gets plain letters."""
+    unicode = (getattr(world.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    return unicode and world.stdout.isatty() and world.environment.get("TERM") not in _WITHOUT_BLOCKS
 
 
 def coloured(world: World) -> bool:
