@@ -25,7 +25,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...] | None], ...] = (
     ("mats/facts/*", ("mats.model", "mats.facts")),
     ("mats/source.py", ("mats.model", "mats.device", "mats.facts")),
     ("mats/fabric.py", ("mats.model", "mats.device", "mats.facts")),
-    ("probes/*", ("mats.model", "mats.probe", "mats.device", "mats.fabric", "mats.source", "mats.facts")),
+    (
+        "probes/*",
+        ("mats.model", "mats.probe", "mats.device", "mats.fabric", "mats.source", "mats.facts", "mats.architectures"),
+    ),
     ("reports/*", ("mats.model", "mats.codec", "mats.report")),
     ("kernels/*", ()),
     ("mats/*", None),

@@ -1,0 +1,116 @@
+"""The tables of the link test: each pair in a row, and matrices of bandwidth, latency and topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mats.model import AbsenceKind, Absent, Cell, Column, Measurement, Quantity, Reading, Table
+
+from ._nvlink_seen import BYTE, RATE, RATIO, SECOND, PairSeen, Picture, Seen
+from ._nvlink_ways import Kind, Way
+
+Ways = Mapping[tuple[str, str], Way]
+_ENDS = (Column("from"), Column("to"))
+
+
+def tables(picture: Picture, ways: Ways, seen: Sequence[Seen]) -> tuple[Table, ...]:
+    """Those that have a row."""
+    made = (
+        _bandwidth(picture.pairs),
+        _latency(picture.pairs),
+        _topology(picture.pairs, ways),
+        _pairs(picture.pairs, ways, seen),
+        _mismatches(picture.pairs),
+    )
+    return tuple(table for table in made if table.rows)
+
+
+def _cell(reading: Reading, digits: int | None = None) -> Cell:
+    if isinstance(reading, Absent):
+        return reading
+    return reading.value if digits is None else round(reading.value, digits)
+
+
+def _pairs(pairs: Sequence[PairSeen], ways: Ways, seen: Sequence[Seen]) -> Table:
+    """Everything of a pair in one row."""
+    shares = {part.labels: part.reading for part in seen if isinstance(part, Measurement) and part.name == "link.share"}
+    columns = (
+        *_ENDS,
+        Column("way"),
+        Column("target", RATE),
+        Column("one_way", RATE),
+        Column("share", RATIO),
+        Column("both_ways", RATE),
+        Column("through_host", RATE),
+        Column("copy_latency", SECOND),
+        Column("load_latency", SECOND),
+        Column("verified", BYTE),
+        Column("changed", BYTE),
+    )
+    rows = tuple(_row(pair, ways[pair.start, pair.end], shares) for pair in pairs)
+    return Table("pairs", "What each way carries, and what it should", columns, rows)
+
+
+def _row(pair: PairSeen, way: Way, shares: Mapping[tuple[tuple[str, str], ...], Reading]) -> tuple[Cell, ...]:
+    unchecked = Absent(AbsenceKind.NOT_TESTED, "the data were not verified")
+    checked = bool(pair.checks)
+    verified: Cell = sum(check.verified for check in pair.checks) if checked else unchecked
+    changed: Cell = sum(check.mismatched for check in pair.checks) if checked else unchecked
+    return (
+        pair.start,
+        pair.end,
+        _way_cell(pair, way),
+        _cell(way.target.bandwidth),
+        _cell(pair.one_way.reading),
+        _cell(shares.get(pair.labels, pair.one_way.reading), 4),
+        _cell(pair.both_ways.reading),
+        _cell(pair.through_host.reading),
+        _cell(pair.copy_latency.reading),
+        _cell(pair.load_latency.reading),
+        verified,
+        changed,
+    )
+
+
+def _way_cell(pair: PairSeen, way: Way) -> Cell:
+    if way.kind is Kind.UNKNOWN:
+        return way.target.bandwidth if isinstance(way.target.bandwidth, Absent) else way.name
+    return way.name if pair.access is not False else f"{way.name}, no P2P"
+
+
+def _bandwidth(pairs: Sequence[PairSeen]) -> Table:
+    """Of a pair without direct access, what goes through the host."""
+    rows = tuple(
+        (pair.start, pair.end, _cell((pair.through_host if pair.access is False else pair.one_way).reading))
+        for pair in pairs
+        if isinstance((pair.through_host if pair.access is False else pair.one_way).reading, Quantity)
+    )
+    return Table("bandwidth", "Bandwidth one way, from (row) to (column)", (*_ENDS, Column("bandwidth", RATE)), rows)
+
+
+def _latency(pairs: Sequence[PairSeen]) -> Table:
+    rows = tuple(
+        (pair.start, pair.end, _cell(pair.load_latency.reading))
+        for pair in pairs
+        if isinstance(pair.load_latency.reading, Quantity)
+    )
+    title = "One load over the link, by the GPU of the row from the memory of the column's"
+    return Table("latency", title, (*_ENDS, Column("latency", SECOND)), rows)
+
+
+def _topology(pairs: Sequence[PairSeen], ways: Ways) -> Table:
+    rows = tuple(
+        (pair.start, pair.end, _way_cell(pair, ways[pair.start, pair.end]))
+        for pair in pairs
+        if ways[pair.start, pair.end].kind is not Kind.UNKNOWN
+    )
+    title = "How the GPUs are joined: NV4 is 4 NVLinks; PIX, PXB, PHB, NODE, SYS are PCIe, the nearer the earlier"
+    return Table("topology", title, (*_ENDS, Column("way")), rows)
+
+
+def _mismatches(pairs: Sequence[PairSeen]) -> Table:
+    rows = tuple(
+        (pair.start, pair.end, check.by, line) for pair in pairs for check in pair.checks for line in check.where
+    )
+    columns = (*_ENDS, Column("by"), Column("word"))
+    return Table("mismatches", "Words that arrived as others", columns, rows)
