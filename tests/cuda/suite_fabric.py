@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,12 +17,15 @@ from mats.devices import _cuda_tracks, cuda
 from mats.devices._cuda_fabric import CudaFabric, open_fabric
 from mats.devices._cuda_runtime import load
 from mats.fabric import Copy, Reach
-from mats.model import Absent
+from mats.facts import MachineFacts, ProcessFacts
+from mats.model import Absent, Quantity, Unit
 from mats.probe import UsageError
 from mats.source import NothingThere
+from mats.sources.live import Machine
 from mats.target import Target, parse_target
+from tests.sources.machine import PORT, Commands, card, pci, told
 
-from .fake_nvml import FakeNvml
+from .fake_nvml import FakeNvml, process
 
 if TYPE_CHECKING:
     from tests.fake_cuda.fake_plugin import FakeCuda
@@ -331,13 +336,106 @@ def test_a_kernel_does_not_reach_what_is_not_connected(fake: FakeCuda, connected
             first.launch("pattern_write", TILES, data=there, first=0, kind=2, a=5, b=5, mask=0, descending=0)
 
 
-def test_the_thread_is_where_it_was(fake: FakeCuda) -> None:
+LINK = {"current_link_speed": "32.0 GT/s PCIe", "current_link_width": "16", "max_link_width": "16"}
+CARD = {"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "max_link_speed": "32.0 GT/s PCIe"}
+
+
+def machine_with_two(root: Path) -> Machine:
+    """The GPUs 0 and 1 of the fake driver as a bus and NVML show them; this process uses both, nobody else does."""
+    processors = sorted(os.sched_getaffinity(0))
+    addresses = []
+    for index in range(2):
+        pci(root, f"{index:02x}:01.0", **PORT, **LINK)
+        near = str(processors[index % len(processors)])
+        addresses.append(pci(root, f"{index:02x}:01.0/{index + 1:02x}:00.0", **CARD, **LINK, local_cpulist=near))
+    uuids = [f"GPU-f{index}a000c0-de00-0102-0304-05060708090{index}" for index in range(2)]
+    us = (ProcessFacts(os.getpid(), Quantity(1 << 20, Unit.BYTE)),)
+    cards = tuple(card(index, addresses[index], uuid=uuids[index], processes=us) for index in range(2))
+
+    def read(selection: tuple[str, ...], seconds: float) -> MachineFacts:
+        return told(*(each for each in cards if not selection or each.uuid in selection))
+
+    return Machine(
+        root=root,
+        run=Commands(),
+        read_nvml=read,
+        find_program=lambda name: None,
+        sleep=lambda seconds: None,
+        hostname="here",
+        environment={},
+    )
+
+
+@contextlib.contextmanager
+def on_machine(root: Path) -> Iterator[CudaFabric]:
+    nvml = FakeNvml(nvmlDeviceGetComputeRunningProcesses_v3=[process(os.getpid())])
+    devices = tuple(cuda.connect(load(), nvml, parse_target(f"cuda:{index}")) for index in range(2))
+    fabric = CudaFabric(load(), devices, "cuda:0,1", machine_with_two(root))
+    try:
+        yield fabric
+    finally:
+        fabric.close()
+
+
+def test_copies_are_queued_from_beside_their_gpu(
+    fake: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: dict[int, set[int]] = {}
+    queue = cuda.CudaDevice.queue
+
+    def queueing(device: cuda.CudaDevice, kernel: str, stream: int, **arguments: Buffer | int) -> None:
+        places[device.index] = os.sched_getaffinity(0)
+        queue(device, kernel, stream, **arguments)
+
+    monkeypatch.setattr(cuda.CudaDevice, "queue", queueing)
     before = os.sched_getaffinity(0)
 
-    with opened("0,1") as fabric:
+    with on_machine(tmp_path) as fabric:
         send(fabric, 0, 1)
+        send(fabric, 1, 0)
 
+    processors = sorted(before)
+    assert places == {index: {processors[index % len(processors)]} for index in range(2)}
     assert os.sched_getaffinity(0) == before
+
+
+def test_the_picture_is_of_the_members_and_does_not_count_this_process(fake: FakeCuda, tmp_path: Path) -> None:
+    with on_machine(tmp_path) as fabric:
+        facts = fabric.facts()
+
+    assert not isinstance(facts.gpus, Absent)
+    assert [gpu.processes for gpu in facts.gpus] == [(), ()]
+
+
+def test_the_links_are_kept_busy_by_the_members_themselves(fake: FakeCuda, tmp_path: Path) -> None:
+    with on_machine(tmp_path) as fabric:
+        at_rest, busy = fabric.facts(), fabric.facts(load=True)
+        opened_since = fabric.members()[0].memory().free  # the members are open as before
+
+    assert not isinstance(at_rest.gpus, Absent) and not isinstance(busy.gpus, Absent)
+    assert [gpu.pcie.loaded for gpu in busy.gpus] == [True, True], busy.notes
+    assert [gpu.pcie.width for gpu in busy.gpus] == [Quantity(16, Unit.COUNT)] * 2
+    assert opened_since > 0
+
+
+def test_a_gpu_in_use_by_others_is_not_loaded(fake: FakeCuda, tmp_path: Path) -> None:
+    with on_machine(tmp_path) as fabric:
+        fabric._machine = replace(fabric._machine, read_nvml=_with_others(fabric._machine))
+        facts = fabric.facts(load=True)
+
+    assert not isinstance(facts.gpus, Absent)
+    assert all("in use by process 4000001" in note for note in facts.notes if "kept busy" in note)
+    assert [isinstance(gpu.pcie.loaded, Absent) for gpu in facts.gpus] == [True, True]
+
+
+def _with_others(machine: Machine) -> Callable[[tuple[str, ...], float], MachineFacts]:
+    def read(selection: tuple[str, ...], seconds: float) -> MachineFacts:
+        seen = machine.read_nvml(selection, seconds)
+        assert not isinstance(seen.gpus, Absent)
+        others = (ProcessFacts(4_000_001, Quantity(1 << 20, Unit.BYTE)),)
+        return replace(seen, gpus=tuple(replace(gpu, processes=others) for gpu in seen.gpus))
+
+    return read
 
 
 @pytest.mark.parametrize(
