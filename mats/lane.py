@@ -52,9 +52,13 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A probe that was begun, was not asked for by name, and found nothing that it could tell about."""
+    """A probe that was not asked for by name and found nothing that it could tell about.
 
-    slot: Slot
+    ``result``: what is said of it where every other one was skipped as well.
+    """
+
+    info: TargetInfo
+    result: Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,7 @@ class Lane:
         info = not_opened(target, why)
         missed = [task for task in self.tasks if applies(task, info)]
         if nothing:
-            self._pass_over([task for task in missed if not task.asked], why)
+            self._pass_over([self._slot(target, info, task) for task in missed if not task.asked], why)
             missed = [task for task in missed if task.asked]
             if not missed:
                 return None
@@ -198,10 +202,12 @@ class Lane:
             self._say(Finished(self._slot(target, info, task).ended(why, error)))
         return None
 
-    def _pass_over(self, tasks: Sequence[Task], why: str) -> None:
+    def _pass_over(self, slots: Sequence[Slot], why: str) -> None:
         """Note that probes nobody asked for by name found nothing they could tell about."""
-        if tasks:
-            self._say(Note(f"{', '.join(task.probe.name for task in tasks)} was not run: {why}"))
+        if slots:
+            self._say(Note(f"{', '.join(slot.task.probe.name for slot in slots)} was not run: {why}"))
+        for slot in slots:
+            self._say(Skipped(slot.info, slot.ended(why)))
 
     def _slot(self, target: Target, info: TargetInfo, task: Task) -> Slot:
         return Slot(target, info, task, self.terms, self.stop, self.clock, self.deadline)
@@ -226,8 +232,7 @@ class Lane:
             result = self._result(slot)
         except SourceError as error:
             if isinstance(error, NothingThere) and not task.asked:
-                self._pass_over([task], describe(error))
-                self._say(Skipped(slot))
+                self._pass_over([slot], describe(error))
                 return
             result = slot.ended(describe(error))
         except DeviceError as error:

@@ -202,9 +202,7 @@ def open_fabric(
     mode = options.get("mode")
     if mode in ("server", "client"):
         if target.kind not in _FAMILIES:
-            raise UsageError(
-                f"--mode {mode} works with cuda:all and with plans of several cards, not with {target.name}"
-            )
+            raise UsageError(f"--mode {mode} works with GPUs and with simulated cards, not with {target.name}")
         family = _function(DEVICES, _FAMILIES[target.kind], target.kind, "open_family")(target, open_device)
         door: Fabric | Lender = _function(PEER, "meeting", target.kind, "serve" if mode == "server" else "join")(
             family, options, timeout

@@ -87,11 +87,15 @@ def run(plan: Plan, outside: Outside, stop: Stop | None = None) -> Run:
     stop = stop or Stop()
     messages: queue.Queue[Message] = queue.Queue()
     book = _Book(plan, outside, stop)
-    phases_of = (_passive(plan, outside, stop, messages), *_active(plan, outside, stop, messages, book))
-    for lanes in (*phases_of, *_together(plan, outside, stop, messages)):
-        for lane in lanes:
-            lane.start()
-        _supervise(lanes, messages, book, plan, stop)
+    given_up: list[Lane] = []
+    for lanes in (_passive(plan, outside, stop, messages), *_active(plan, outside, stop, messages, book)):
+        given_up += _supervise(lanes, messages, book, plan, stop)
+    busy = [target.name for lane in given_up if not lane.passive for target in lane.targets]
+    for lane in _together(plan, outside, stop, messages):
+        if busy:
+            book.missing(lane, f"not run: a probe on {', '.join(busy)} was given up and may still be at work there")
+        else:
+            _supervise([lane], messages, book, plan, stop)
     return book.close()
 
 
@@ -128,7 +132,7 @@ def _active(
         ]
 
 
-def _together(plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message]) -> Iterator[list[Lane]]:
+def _together(plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Message]) -> Iterator[Lane]:
     """The lanes of the probes that work on several devices together, one at a time: each opens them in its own way."""
     for task in plan.tasks if plan.fabrics else ():
         if not task.probe.together:
@@ -139,7 +143,7 @@ def _together(plan: Plan, outside: Outside, stop: Stop, messages: queue.Queue[Me
 
         lane = Lane(plan.fabrics, [task], plan.terms, stop, outside.clock, open_fabric, lambda _info: "", messages.put)
         lane.together = True
-        yield [lane]
+        yield lane
 
 
 def phases(targets: Iterable[Target]) -> tuple[tuple[tuple[Target, ...], ...], ...]:
@@ -150,9 +154,13 @@ def phases(targets: Iterable[Target]) -> tuple[tuple[tuple[Target, ...], ...], .
     return tuple(phase for phase in (cuda, (rest,) if rest else ()) if phase)
 
 
-def _supervise(lanes: Sequence[Lane], messages: queue.Queue[Message], book: _Book, plan: Plan, stop: Stop) -> None:
-    """Take what the lanes say until each is done, or given up because it does not end."""
-    working = list(lanes)
+def _supervise(
+    lanes: Sequence[Lane], messages: queue.Queue[Message], book: _Book, plan: Plan, stop: Stop
+) -> Sequence[Lane]:
+    """Start the lanes and take what they say until each is done or, since it does not end, given up. Gives those."""
+    for lane in lanes:
+        lane.start()
+    working, given_up = list(lanes), []
     while working:
         try:
             message = messages.get(timeout=TICK)
@@ -170,7 +178,9 @@ def _supervise(lanes: Sequence[Lane], messages: queue.Queue[Message], book: _Boo
             why = _given_up(lane, book, plan, stop)
             if why:
                 working.remove(lane)
+                given_up.append(lane)
                 _abandon(lane, messages, book, why)
+    return given_up
 
 
 def _given_up(lane: Lane, book: _Book, plan: Plan, stop: Stop) -> str:
@@ -239,6 +249,7 @@ class _Book:
     stop: Stop
     infos: dict[str, TargetInfo] = field(default_factory=dict)
     usable: set[str] = field(default_factory=set)
+    skipped: list[tuple[TargetInfo, Result]] = field(default_factory=list)
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     running: tuple[Slot, ...] = ()
@@ -280,8 +291,8 @@ class _Book:
                 listener.started(slot.target.name, slot.task.probe.name)
             case Finished(result):
                 self.finish(result)
-            case Skipped(slot):
-                self.skip(slot.target.name, slot.task.probe.name)
+            case Skipped(info, result):
+                self.skip(info, result)
             case Note(text):
                 self.note(text)
             case Crash(where, details):
@@ -298,12 +309,13 @@ class _Book:
         self.outside.listener.finished(result)
         self.write("not finished")
 
-    def skip(self, target: str, probe: str) -> None:
+    def skip(self, info: TargetInfo, result: Result) -> None:
         """Forget a probe that found nothing to tell about, and its target where nothing else told of it."""
-        self._ended(target, probe)
-        if all(name != target for name, _probe in self.results):
-            self.infos.pop(target, None)
-        self.outside.listener.skipped(target, probe)
+        self.skipped.append((info, result))
+        self._ended(result.target, result.probe)
+        if all(name != result.target for name, _probe in self.results):
+            self.infos.pop(result.target, None)
+        self.outside.listener.skipped(result.target, result.probe)
 
     def _ended(self, target: str, probe: str) -> None:
         self.running = tuple(
@@ -379,6 +391,10 @@ class _Book:
         )
 
     def close(self) -> Run:
+        """The finished record; where all was skipped, that is what it tells."""
         self.running = ()
+        for info, result in () if self.results else self.skipped:
+            self.infos[info.name] = info
+            self.finish(result)
         self.write(self.stop.reason)
         return self.record(self.stop.reason)

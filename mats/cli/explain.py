@@ -56,8 +56,12 @@ def probe_page(probe: Probe, docstring: str) -> str:
     asked = [] if docstring.startswith(probe.question) else [probe.question, ""]
     lines = [probe.name, "=" * len(probe.name), "", *asked, docstring, ""]
     kinds = ", ".join(probe.kinds)
-    alone = " Needs the device to itself." if probe.exclusive else ""
-    lines += [f"Looks at {kinds}; it reads and tests no memory." if probe.passive else f"Works on {kinds}.{alone}", ""]
+    if probe.passive:
+        lines += [f"Looks at {kinds}; it reads and tests no memory.", ""]
+    else:
+        together = f"Works on {kinds}, all named devices together.", " Needs them to itself."
+        on, alone = together if probe.together else (f"Works on {kinds}.", " Needs the device to itself.")
+        lines += [on + (alone if probe.exclusive else ""), ""]
     lines += _heading("Limits")
     for limit in probe.limits:
         lines += [*_limit_lines(limit), ""]

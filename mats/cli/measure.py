@@ -57,10 +57,10 @@ def measure_all(given: Values, world: World, command: tuple[str, ...]) -> int:
     """Run every probe that applies, passive ones first, into a folder of its own; of files those that read them."""
     required = texts(given.get("require"))
     probes = list(world.probes().values())
-    of_files = bool(evidence_files(given, probes))  # then what reads files was asked for by their names
+    of_files = bool(evidence_files(given, probes))
     if of_files:
         probes = [probe for probe in probes if evidence_option((probe,))]
-    tasks = tuple(Task(probe, quick_values(probe), of_files or probe.name in required) for probe in probes)
+    tasks = tuple(Task(probe, quick_values(probe), probe.name in required) for probe in probes)
     host = host_info(world.root).name
     wanted = outputs(given, world, run_folder(world, host))
     return _measure(tasks, given, world, wanted, command, asked=of_files)
@@ -73,10 +73,11 @@ def _measure(
     terms = _terms(given, world)
     required = _required(given, world)
     probes = [task.probe for task in tasks]
-    notes: tuple[str, ...] = () if all(probe.passive for probe in probes) else (f"seed {terms.seed}",)
     with saved_input(evidence_files(given, probes), world) as files:
         choice = choose(given, files, world, probes, asked)
         wanted.check()
+        measured = any(target.kind != "file" for target in (*choice.targets, *choice.fabrics))
+        notes: tuple[str, ...] = (f"seed {terms.seed}",) if measured else ()
         if asked:
             notes += unused(choice, probes, given)
         finished, told = _run(choice, Plan((), tasks, terms, required, command, notes, TOOL), world, wanted)
