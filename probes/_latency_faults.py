@@ -29,6 +29,33 @@ _CLASSES = (
         "stays, compare with a card of the same model before you return it.",
         source="address hashing over channels is assumed from published measurements; no vendor documents it",
     ),
+    FaultClass(
+        name="host_link_slow",
+        title="The link to the host is slower than both its ends can",
+        signature="while copies run, a link on the way to the processor has fewer lanes or a lower generation than its "
+        "ends can, or copies from pinned memory carry far less than it could",
+        cause="a card that sits badly, a riser or cable that does not carry the speed, a firmware setting of the slot, "
+        "or a device or processor that shares or throttles the way",
+        advice="Reseat the card, check riser, cable and the slot's firmware settings; compare with another slot.",
+        source="PCI Express Base Specification (link training); reports of degraded links under load",
+    ),
+    FaultClass(
+        name="host_link_corrupt",
+        title="Data change on the way between host and device",
+        signature="words arrive other than they were sent, though both memories hold what is written to them directly",
+        cause="a fault behind the link's own checks: a bridge, a controller or a buffer at one of its ends, or an "
+        "IOMMU or driver that is patched",
+        advice="Do not use this device for work. Run mats stress on the device and on the host, then try another slot.",
+        source="definition: the link checks every packet, so that what it delivers wrong was damaged beside it",
+    ),
+    FaultClass(
+        name="host_link_errors",
+        title="The link to the host sends again what did not arrive whole",
+        signature="while copies run, a link on the way counts corrected errors or replays; the data are whole",
+        cause="a contact, riser or cable that does not carry the speed well, or a failing end of the link",
+        advice="Reseat the card, check riser, cable and slot; see mats health --load, which looks at each end.",
+        source="PCI Express Base Specification (advanced error reporting, replays)",
+    ),
 )
 
 CATALOGUE: Mapping[str, FaultClass] = MappingProxyType({fault.name: fault for fault in _CLASSES})

@@ -20,6 +20,7 @@ from mats.devices._plans import (
     Plan,
     SimFault,
 )
+from mats.devices._sim_link import parse_link
 from mats.probe import UsageError
 
 EXAMPLE = """\
@@ -53,6 +54,7 @@ _PLAN_KEYS = {
     "temperature",
     "fault",
     "fabric",
+    "link",
 }
 
 
@@ -92,6 +94,7 @@ def parse_plan(text: str, origin: str) -> Plan:
         spilled=_flag(data, "spilled", origin),
         corrupt_counters=_flag(data, "corrupt_counters", origin),
         temperature=_number(data, "temperature", 45.0, origin),
+        link=parse_link(data.get("link"), origin),
         fabric=parse_fabric(data.get("fabric"), origin),
     )
 

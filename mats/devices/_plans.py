@@ -230,6 +230,9 @@ _SUMMARIES = {
     "fake_capacity": "half of the capacity does not exist: addresses wrap around",
     "slow_region": "one page of 2 MiB answers 1.47 times as late as the rest; data are whole",
     "slow_channel": "one channel answers 1.47 times as late as the others; data are whole",
+    "host_link_slow": "under load the link to the host runs at Gen1 x4 where it could run at Gen4 x16",
+    "host_link_corrupt": "bits are turned on the way between card and host; both memories are whole",
+    "host_link_errors": "the link to the host sends packets again and counts corrected errors; data are whole",
     **{name: summary for name, (summary, _fabric) in FABRICS.items()},
 }
 
@@ -256,6 +259,9 @@ def built_in(name: str, *, geometry: str = DEFAULT_GEOMETRY, seed: int = 1, capa
         "counter_corrupt": {"corrupt_counters": True},
         "silent_retry": {"slow_after": 0.4, "slow_factor": 0.7},
         "spilled": {"spilled": True},
+        "host_link_slow": {"link": SimLink(reached_generation=1, reached_width=4)},
+        "host_link_corrupt": {"link": SimLink(flips=4.0)},
+        "host_link_errors": {"link": SimLink(replays=0.01)},
     }
     return replace(plan, faults=_faults(name, at), **own.get(name, {}))  # type: ignore[arg-type]
 

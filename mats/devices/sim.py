@@ -28,7 +28,7 @@ from mats.devices._plans import (
     plan_names,
 )
 from mats.devices._sim_drivers import DRIVER_EXAMPLE, driver_plans, is_driver_only, no_memory
-from mats.devices._sim_link import AWAKE_SECONDS
+from mats.devices._sim_link import AWAKE_SECONDS, LINK_EXAMPLE
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit
 from mats.probe import UsageError
 from mats.target import Target
@@ -83,7 +83,7 @@ def memory_plans() -> tuple[tuple[str, str], ...]:
 def plan_example() -> str:
     """A plan and a driver of the user's own, for ``mats explain sim``, and the kinds of fault."""
     kinds = f"# Kinds of fault: {', '.join(FAULT_KINDS[:7])},\n# {', '.join(FAULT_KINDS[7:])}"
-    return f"{EXAMPLE}\n{kinds}\n\n{FABRIC_EXAMPLE}\n{DRIVER_EXAMPLE}"
+    return f"{EXAMPLE}\n{kinds}\n\n{LINK_EXAMPLE}\n{FABRIC_EXAMPLE}\n{DRIVER_EXAMPLE}"
 
 
 def find_plan(argument: str) -> Plan:
