@@ -11,12 +11,12 @@ from mats.fabric import Copy, Reach
 from mats.facts import MachineFacts
 from mats.model import TargetInfo
 from mats.source import Source
-from mats.sources.saved import open_source
+from mats.sources.saved import open_links
 
 
 def open_fabric(paths: Sequence[Path]) -> SavedFabric:
-    """The machine that these files tell of, as :func:`mats.sources.saved.open_source`."""
-    return SavedFabric(open_source(paths))
+    """The machine that these files tell of, as :func:`mats.sources.saved.open_links`."""
+    return SavedFabric(open_links(paths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,15 @@ def describe(machine: MachineFacts, name: str, kind: str, title: str, origin_kin
 def title_of(machine: MachineFacts) -> str:
     """How many GPUs, and what they are: "8 x NVIDIA H100 80GB HBM3"."""
     if isinstance(machine.gpus, Absent) or not machine.gpus:
+        listed = max((run.gpus for run in machine.transfers), key=len, default=())
+        if listed:
+            return _named_alike([gpu.name for gpu in listed if isinstance(gpu.name, str)], len(listed))
         return f"no list of GPUs ({', '.join(_beside(machine)) or 'nothing else is told'})"
     names = [gpu.name for gpu in machine.gpus if isinstance(gpu.name, str)]
-    count = len(machine.gpus)
+    return _named_alike(names, len(machine.gpus))
+
+
+def _named_alike(names: list[str], count: int) -> str:
     if len(set(names)) == 1 and len(names) == count:
         return names[0] if count == 1 else f"{count} x {names[0]}"
     return "1 GPU" if count == 1 else f"{count} GPUs"
@@ -62,7 +68,7 @@ def _beside(machine: MachineFacts) -> list[str]:
     held = ["events of a kernel log"] if isinstance(machine.log, LogFacts) else []
     if not isinstance(machine.devices, Absent):
         held.append("PCI devices")
-    held += dict.fromkeys(claim.tool for claim in machine.claims)
+    held += dict.fromkeys([run.tool for run in machine.transfers] + [claim.tool for claim in machine.claims])
     if isinstance(machine.nvml_failure, str):
         held.append("a message of the driver's tool")
     return held
@@ -85,6 +91,7 @@ def nothing_there(machine: MachineFacts, root: Path | None = None) -> str:
         isinstance(machine.host.product, str) and "NVIDIA" in machine.host.product,  # a Jetson, a DGX
         [each for each in incidents if each.kind not in ("pcie", "bar", "link_limit")],
         machine.claims,
+        machine.transfers,
     )
     if any(traces):
         return ""

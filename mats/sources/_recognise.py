@@ -42,9 +42,24 @@ class Kind(enum.StrEnum):
     NCCL_TESTS = "nccl-tests"
     P2P_TEST = "p2pBandwidthLatencyTest"
     BANDWIDTH_TEST = "bandwidthTest"
+    GPU_COPY = "gpu_copy of superbench"
+    GPU_LATENCY = "gpu-latency"
+    LATENCY_SWEEP = "a sweep of latency by working set"
+    MEMORY_SET = "gpu-micro-bench"
 
 
-WHOLE = (Kind.MATS_CAPTURE, Kind.BUG_REPORT, Kind.SMI_XML, Kind.MATS_RUN, Kind.NVBANDWIDTH)
+MEASURED = (
+    Kind.NVBANDWIDTH,
+    Kind.NCCL_TESTS,
+    Kind.P2P_TEST,
+    Kind.BANDWIDTH_TEST,
+    Kind.GPU_COPY,
+    Kind.GPU_LATENCY,
+    Kind.LATENCY_SWEEP,
+    Kind.MEMORY_SET,
+)
+"""Kinds that tell how fast links and memory were."""
+WHOLE = (Kind.MATS_CAPTURE, Kind.BUG_REPORT, Kind.SMI_XML, Kind.MATS_RUN, Kind.MEMORY_SET)
 """Kinds that are all of their text: what looks like another output within belongs to them. A capture may hold all."""
 
 
@@ -62,6 +77,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.MULTILINE)
 
 
+_TAG = r"(?:\[\d+,\d+\]<std(?:out|err)>:)?"
+"""What a starter of several processes puts before a line."""
 _SIGNS: dict[Kind, re.Pattern[str]] = {
     Kind.MATS_CAPTURE: _pattern(r'\A\s*+\{\s*+"mats_capture"\s*:'),
     Kind.BUG_REPORT: _pattern(r"^Start of NVIDIA bug report log file\.|^nvidia-bug-report\.sh Version: "),
@@ -106,14 +123,28 @@ _SIGNS: dict[Kind, re.Pattern[str]] = {
     Kind.GPUSTAT: _pattern(r"^\[\d+\] [^|\n]{1,200}\|[^|\n]{0,20}['°]C,"),
     Kind.IPMI_SEL: _pattern(r"^[ \t]*[0-9a-f]{1,4} \| \d\d/\d\d/\d{2,4} \| \d\d:\d\d:\d\d"),
     Kind.WINDOWS_EVENT: _pattern(r"\bnvlddmkm\b"),
-    Kind.NCCL_TESTS: _pattern(r"^# nThread \d|^#\s+size\s+count\s+type"),
-    Kind.P2P_TEST: _pattern(r"P2P Connectivity Matrix|p2pBandwidthLatencyTest"),
-    Kind.BANDWIDTH_TEST: _pattern(r"^\[CUDA Bandwidth Test\]|^bandwidthTest-"),
+    Kind.NCCL_TESTS: _pattern(
+        rf"^{_TAG}# (?:nThread \d|nccl-tests version |Collective test starting)|^{_TAG}#\s+size\s+count\s+type"
+        r'|\A\s*+\{"version":\d+,"start_time":|\A\s*+\{(?=[\s\S]{0,200000}"(?:bus_bw|nccl_version)"\s*:)'
+    ),
+    Kind.P2P_TEST: _pattern(
+        r"P2P Connectivity Matrix|p2pBandwidthLatencyTest|P2P=(?:En|Dis)abled (?:Bandwidth|Latency)\b"
+    ),
+    Kind.BANDWIDTH_TEST: _pattern(
+        r"^\[CUDA Bandwidth Test\]|^bandwidthTest-|^ *(?:Host|Device) to (?:Host|Device) Bandwidth, \d+ Device\(s\)"
+    ),
+    Kind.GPU_COPY: _pattern(
+        r"^(?:\S{1,80}[:/])?(?:cpu|gpu\d+|gpu_all)_(?:to|and)_(?:cpu|gpu\d+|gpu_all)(?:_(?:read|write))?_by_(?:sm|dma)"
+    ),
+    Kind.GPU_LATENCY: _pattern(r"^clock:(?: \d{2,5}){5,} *$"),
+    Kind.LATENCY_SWEEP: _pattern(r"^# *N \(bytes\) +\(KiB\) +\(MiB\) +cycles"),
+    Kind.MEMORY_SET: _pattern(r'\A\s*+\{(?=[\s\S]{0,4000}"tests"\s*:)(?=[\s\S]{0,9000}"(?:LAT|BW|CONC)_[A-Z]+"\s*:)'),
 }
 _PROMPT = re.compile(
     r"^(?:[#$>]|\[?[\w.-]{1,40}@[\w.-]{1,60}[^\n#$]{0,80}[#$]) {1,3}"
     r"(?P<command>(?:sudo )?(?:[\w./-]*/)?"
-    r"(?:nvidia-smi|dmesg|dcgmi|lspci|cat|journalctl|head|tail|grep|gpustat|ipmitool)\b[^\n]*)$",
+    r"(?:nvidia-smi|dmesg|dcgmi|lspci|cat|journalctl|head|tail|grep|gpustat|ipmitool"
+    r"|nvbandwidth|p2pBandwidthLatencyTest|bandwidthTest|gpu_copy|gpu-latency|[a-z_]{3,30}_perf)\b[^\n]*)$",
     re.MULTILINE,
 )
 _BY_COMMAND = (

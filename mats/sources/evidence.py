@@ -21,7 +21,6 @@ __all__ = [
     "Found",
     "Kind",
     "Maxima",
-    "NotOfHealth",
     "gather",
     "parts",
     "read_bytes",
@@ -31,6 +30,7 @@ __all__ = [
 
 Parser = Callable[[str], object]
 _SMI = "mats.sources.nvidia_smi:parse"
+_NCCL = "mats.sources.nccl_tests:parse_nccl_tests"
 PARSERS: Mapping[Kind, str] = {
     Kind.SMI_XML: _SMI,
     Kind.SMI_QUERY: _SMI,
@@ -53,23 +53,20 @@ PARSERS: Mapping[Kind, str] = {
     Kind.BUG_REPORT: "mats.sources.bug_report:parse_bug_report",
     Kind.MATS_RUN: "mats.codec:run_from_json",
     Kind.MATS_CAPTURE: "mats.sources.capture:parse_capture",
+    Kind.NVBANDWIDTH: "mats.sources.nvbandwidth:parse_nvbandwidth",
+    Kind.NCCL_TESTS: _NCCL,
+    Kind.P2P_TEST: "mats.sources.p2p_test:parse_p2p_test",
+    Kind.BANDWIDTH_TEST: "mats.sources.bandwidth_test:parse_bandwidth_test",
+    Kind.GPU_COPY: "mats.sources.gpu_copy:parse_gpu_copy",
+    Kind.GPU_LATENCY: "mats.sources.latency_curves:parse_gpu_latency",
+    Kind.LATENCY_SWEEP: "mats.sources.latency_curves:parse_latency_sweep",
+    Kind.MEMORY_SET: "mats.sources.latency_curves:parse_memory_set",
 }
-"""Which function reads a kind; kinds that are not here are recognised and not read."""
-_FOR_SPEED = "holds results of a speed test and tells nothing of the state of a GPU"
+"""Which function reads a kind."""
 _UNKNOWN = (
     "this text is not known here; what is read: nvidia-smi in its forms, kernel logs, lspci -vv, files of /sys, dcgmi, "
-    "gpustat, nvidia-bug-report.log, runs and captures of mats"
+    "gpustat, nvidia-bug-report.log, nvbandwidth, p2pBandwidthLatencyTest, nccl-tests, runs and captures of mats"
 )
-NOT_READ: Mapping[Kind, str] = {
-    Kind.NVBANDWIDTH: _FOR_SPEED,
-    Kind.NCCL_TESTS: _FOR_SPEED,
-    Kind.P2P_TEST: _FOR_SPEED,
-    Kind.BANDWIDTH_TEST: _FOR_SPEED,
-}
-
-
-class NotOfHealth(EvidenceError):
-    """The file is known, and nothing in it tells of the state of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +118,7 @@ def gather(text: str, name: str = "text", cut: str = "") -> Evidence:
             else:
                 found.append(Found(each.kind, each.facts, each.origin, each.cut or cut))
     if not found:
-        known = all(part.kinds and not PARSERS.keys() & set(part.kinds) for part in parts(text))
-        refusal = NotOfHealth if known else EvidenceError
-        raise refusal(notes[0] if notes else f"{name}: is no output of a tool that is known here")
+        raise EvidenceError(notes[0] if notes else f"{name}: is no output of a tool that is known here")
     return Evidence(tuple(found), tuple(notes))
 
 
@@ -159,16 +154,14 @@ def _parsed(part: Part, origin: str) -> Iterator[Found | str]:
         return
     used = set()
     for kind in part.kinds:
-        where = PARSERS.get(kind)
-        if where is None:
-            yield f"{origin}: is {kind.value}; {NOT_READ.get(kind, 'it is not read')}"
-        elif where not in used:
+        where = PARSERS[kind]
+        if where not in used:
             used.add(where)
             yield from _parsed_as(kind, where, part, origin)
 
 
 def _parsed_as(kind: Kind, where: str, part: Part, origin: str) -> Iterator[Found | str]:
-    typed = where == _SMI and part.command  # without its command, CSV without a head is only numbers
+    typed = where in (_SMI, _NCCL) and part.command  # CSV without a head is only numbers; a collective has no name
     text = f"$ {part.command}\n{part.text}" if typed else part.text
     try:
         facts = _load(where)(text)

@@ -22,9 +22,10 @@ from mats.sources._join import join_machines
 from mats.sources._log_facts import log_facts
 from mats.sources._outside_logs import ControllerEvent, WindowsEvent
 from mats.sources._picture import describe, nothing_there, title_of
+from mats.sources._recognise import MEASURED
 from mats.sources.bug_report import BugReport
 from mats.sources.dcgm import DcgmDiag, DcgmHealth, DcgmSample
-from mats.sources.evidence import Evidence, EvidenceError, Found, Kind, NotOfHealth, read_evidence
+from mats.sources.evidence import Evidence, EvidenceError, Found, Kind, read_evidence
 from mats.sources.kernel_log import NamedLog
 from mats.sources.sysfs import PciFacts
 
@@ -77,9 +78,31 @@ class SavedSource:
 
 
 def open_source(paths: Sequence[Path]) -> Source:
-    """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU."""
+    """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU.
+
+    Of what other tools measured of speeds only wrong data and versions tell of the state of a GPU: files of nothing
+    else are refused with the command that reads them.
+    """
     evidence = read_files(paths)
+    speeds = [found for found in evidence.found if found.kind in MEASURED]
     machine = machine_of(evidence)
+    if speeds and len(speeds) == len(evidence.found) and not machine.claims:
+        raise UsageError(f"{_speed(speeds[0])} and nothing of the state of a GPU: mats nvlink-test --from reads it")
+    notes = [f"{_speed(found)}: mats nvlink-test --from judges that" for found in speeds]
+    return _source(paths, evidence, replace(machine, notes=(*machine.notes, *notes)))
+
+
+def open_links(paths: Sequence[Path]) -> Source:
+    """As :func:`open_source`, for who asks how fast links were: files of nothing but that are as good as others."""
+    evidence = read_files(paths)
+    return _source(paths, evidence, machine_of(evidence))
+
+
+def _speed(found: Found) -> str:
+    return f"{found.origin}: is output of {found.kind.value}, which tells how fast links or memory were"
+
+
+def _source(paths: Sequence[Path], evidence: Evidence, machine: MachineFacts) -> Source:
     real = [each.origin for each in evidence.found if not getattr(each.facts, "simulated", False)]
     if machine.simulated and real:
         raise UsageError(f"{real[0]} is of a real machine and another file of a simulated one: they are never mixed")
@@ -99,10 +122,7 @@ def _is_evidence(machine: MachineFacts) -> bool:
 
 
 def read_files(paths: Sequence[Path]) -> Evidence:
-    """The evidence of all files. A file that cannot be read ends all: the user meant it. Raises UsageError.
-
-    One that is read and tells nothing of health is a note, as long as another does.
-    """
+    """The evidence of all files. A file that cannot be read ends all: the user meant it. Raises UsageError."""
     if not paths:
         raise UsageError("no file of saved evidence is named")
     found: list[Found] = []
@@ -110,15 +130,10 @@ def read_files(paths: Sequence[Path]) -> Evidence:
     for path in dict.fromkeys(paths):
         try:
             evidence = read_evidence(path)
-        except NotOfHealth as error:
-            notes.append(str(error))
-            continue
         except EvidenceError as error:
             raise UsageError(str(error)) from None
         found += evidence.found
         notes += evidence.notes
-    if not found:
-        raise UsageError(notes[0])
     return Evidence(tuple(found), tuple(dict.fromkeys(notes)))
 
 
@@ -154,7 +169,7 @@ def _piece(found: Found) -> Piece:
 def _machine(facts: object, origin: str) -> MachineFacts:
     """What one parser gave, in the words of the whole picture; of kernel logs see :func:`machine_of`."""
     if isinstance(facts, MachineFacts):
-        return facts
+        return replace(facts, transfers=tuple(replace(run, origin=origin) for run in facts.transfers))
     if isinstance(facts, PciFacts):
         return replace(facts.machine(), devices=facts.devices, devices_assumed=facts.assumed)
     if isinstance(facts, DcgmDiag):

@@ -176,12 +176,13 @@ def test_nothing_of_a_simulated_run_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_speed_test_among_the_files_is_a_note(tmp_path: Path) -> None:
-    speed = saved.OWN / "links" / "topo_m_a40x4_nv4_pairs.txt"
-    assert speed.exists()
+    speed = (saved.OWN / "links" / "nvbandwidth_v0.10_h100x4.txt").read_text()
 
-    machine = picture(tmp_path, speed="nvbandwidth Version: v0.6\n", smi=CSV.format(uuid=A, heat=40))
+    machine = picture(tmp_path, speed=speed, smi=CSV.format(uuid=A, heat=40))
 
-    assert any("results of a speed test" in note for note in machine.notes)
+    assert any("speed: is output of nvbandwidth" in note and "nvlink-test" in note for note in machine.notes)
+    (run,) = machine.transfers
+    assert (run.tool, run.origin) == ("nvbandwidth", str(tmp_path / "speed"))
 
 
 def test_a_part_of_a_file_that_nobody_knows_is_a_note(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_of_xml_that_was_cut_the_rest_is_unknown_and_not_healthy(tmp_path: Path)
         (b"", "is empty"),
         (bytes(range(256)) * 40, "binary, not text"),
         (b"Dear colleague, the machine is slow.\n", "not known here"),
-        (b"nvbandwidth Version: v0.6\n", "results of a speed test"),
+        (b"nvbandwidth Version: v0.6\n", "looks like nvbandwidth, but it holds no result"),
     ],
 )
 def test_a_file_that_is_no_evidence_ends_in_one_sentence(tmp_path: Path, content: bytes, says: str) -> None:
