@@ -145,6 +145,7 @@ def _ports(before: Mapping[str, Card], after: Mapping[str, Card], seconds: float
     if not then:
         absent = Absent(AbsenceKind.NOT_FOUND, "PCIe error counters (AER): the bus was not read")
         yield Measurement("link.pcie_corrected", absent)
+        yield Measurement("link.pcie_corrected_share", absent)
         yield Measurement("link.pcie_uncorrected", absent)
     for address, device in then.items():
         if address not in now:
@@ -158,12 +159,13 @@ def _ports(before: Mapping[str, Card], after: Mapping[str, Card], seconds: float
         names = _named(device, now[address])
         says = f"{address}: {_number(corrected)} corrected PCIe errors while its link was busy"
         yield from checked(Measurement("link.pcie_corrected", corrected, labels), "link_errors", says, names)
+        allowed = _ALLOWED_FIFTH if _is_fifth(now[address]) else _ALLOWED
+        share: Reading = corrected
         if isinstance(corrected, Quantity):
-            allowed = _ALLOWED_FIFTH if _is_fifth(now[address]) else _ALLOWED
             share = Quantity(corrected.value / (allowed * max(seconds, _MINUTE) / _MINUTE), RATIO)
-            method = f"of the {allowed} a minute that are allowed; a shorter test counts as a minute"
-            measured = Measurement("link.pcie_corrected_share", share, labels, method=method)
-            yield from checked(measured, "link_errors", says, names)
+        method = f"of the {allowed} a minute that are allowed; a shorter test counts as a minute"
+        measured = Measurement("link.pcie_corrected_share", share, labels, method=method)
+        yield from checked(measured, "link_errors", says, names)
         graver = [count for kind, count in counts.items() if kind != "correctable"]
         total = _total({(place, ""): count for place, count in enumerate(graver)}, "")
         says = f"{address}: {_number(total)} uncorrected PCIe errors while its link was busy"

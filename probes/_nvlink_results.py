@@ -143,6 +143,7 @@ def _own(picture: Picture, pair: PairSeen) -> Iterator[Seen]:
         ("link.own_latency_share", picture.own.latency, pair.load_latency),
     ):
         if asked is None:
+            yield Measurement(name, Absent(AbsenceKind.NOT_TESTED, "no bound of your own was given"), pair.labels)
             continue
         reading = taken.reading if isinstance(taken.reading, Absent) else Quantity(taken.reading.value / asked, RATIO)
         measured = Measurement(name, reading, pair.labels, method="of what was asked for")
@@ -153,8 +154,10 @@ def _beside_others(pairs: Sequence[PairSeen], ways: Ways) -> Iterator[Seen]:
     """How far each pair is below the others that are joined alike; every direction counts for itself."""
     classes: dict[str, list[PairSeen]] = defaultdict(list)
     for pair in pairs:
-        if pair.access is not False and pair.one_way.value is not None:
-            classes[ways[pair.start, pair.end].name].append(pair)
+        way = ways[pair.start, pair.end]
+        comparable = way.kind in (Kind.NVLINK, Kind.PCIE) and HOST not in (pair.start, pair.end)
+        if comparable and pair.access is not False and pair.one_way.value is not None:
+            classes[f"{way.name} {pair.tool}".strip()].append(pair)
     for name, alike in classes.items():
         for pair in alike:
             others = [other.one_way.value or 0 for other in alike if other is not pair]
@@ -228,9 +231,9 @@ def _target_known(picture: Picture, ways: Ways) -> Reading:
         reading = share(pair.one_way, ways[pair.start, pair.end])
         if isinstance(reading, Absent):
             whys[reading.reason].append(pair.title)
-    if not whys:
+    if not whys and not picture.untold:
         return ONE
-    said = [f"{_few(titles)}: {reason}" for reason, titles in whys.items()]
+    said = [*(f"{_few(titles)}: {reason}" for reason, titles in whys.items()), *picture.untold]
     return Absent(AbsenceKind.NOT_FOUND, "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else ""))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mats.facts import MachineFacts
 from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Quantity, Reading, Relation, Unit
@@ -78,10 +78,12 @@ class PairSeen:
     checks: tuple[Check, ...] = ()
     engines: tuple[tuple[str, float], ...] = ()
     """What each way to move data reached, in bytes per second, where several were tried."""
+    tool: str = ""
+    """Which run of which tool it is from, where there are several."""
 
     @property
     def labels(self) -> Labels:
-        return (("from", self.start), ("to", self.end))
+        return (("from", self.start), ("to", self.end), *((("tool", self.tool),) if self.tool else ()))
 
     @property
     def title(self) -> str:
@@ -129,8 +131,10 @@ class Picture:
     """Why pairs are missing though nothing stopped early."""
     notes: tuple[str, ...] = ()
     partial: str = ""
-    more: tuple[Seen, ...] = field(default=())
+    more: tuple[Seen, ...] = ()
     """What was seen beside the pairs."""
+    untold: tuple[str, ...] = ()
+    """Targets of what is in ``more`` that are not known, each with its reason."""
 
 
 def breaks(name: str, reading: Reading) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mats.model import AbsenceKind, Absent, Cell, Column, Measurement, Quantity, Reading, Table
+from mats.model import AbsenceKind, Absent, Cell, Chart, Column, Measurement, Quantity, Reading, Table
 
 from ._nvlink_seen import BYTE, RATE, RATIO, SECOND, PairSeen, Picture, Seen
 from ._nvlink_ways import Kind, Way
@@ -85,7 +85,9 @@ def _bandwidth(pairs: Sequence[PairSeen]) -> Table:
         for pair in pairs
         if isinstance((pair.through_host if pair.access is False else pair.one_way).reading, Quantity)
     )
-    return Table("bandwidth", "Bandwidth one way, from (row) to (column)", (*_ENDS, Column("bandwidth", RATE)), rows)
+    chart = Chart.matrix("from", "to", "bandwidth")
+    columns = (*_ENDS, Column("bandwidth", RATE))
+    return Table("bandwidth", "Bandwidth one way, from (row) to (column)", columns, rows, chart)
 
 
 def _latency(pairs: Sequence[PairSeen]) -> Table:
@@ -95,7 +97,7 @@ def _latency(pairs: Sequence[PairSeen]) -> Table:
         if isinstance(pair.load_latency.reading, Quantity)
     )
     title = "One load over the link, by the GPU of the row from the memory of the column's"
-    return Table("latency", title, (*_ENDS, Column("latency", SECOND)), rows)
+    return Table("latency", title, (*_ENDS, Column("latency", SECOND)), rows, Chart.matrix("from", "to", "latency"))
 
 
 def _topology(pairs: Sequence[PairSeen], ways: Ways) -> Table:
@@ -105,7 +107,7 @@ def _topology(pairs: Sequence[PairSeen], ways: Ways) -> Table:
         if ways[pair.start, pair.end].kind is not Kind.UNKNOWN
     )
     title = "How the GPUs are joined: NV4 is 4 NVLinks; PIX, PXB, PHB, NODE, SYS are PCIe, the nearer the earlier"
-    return Table("topology", title, (*_ENDS, Column("way")), rows)
+    return Table("topology", title, (*_ENDS, Column("way")), rows, Chart.matrix("from", "to", "way"))
 
 
 def _mismatches(pairs: Sequence[PairSeen]) -> Table:
