@@ -359,8 +359,11 @@ inline u64 Model::walk(const u64* p, bool near) {
     for (u32 i = 0, affected = region->affected[offset / 32]; affected >> i; ++i)
       if ((affected >> i & 1) && faults[i].kind == SLOW) factor *= faults[i].factor;
   Touched outside;
-  timing.load(physical / LINE, physical / PAGE, place(physical).channel, unit ? *unit : 0, factor, near,
-              region ? region->touched[offset / LINE] : outside);
+  if (!region && timing.away > 0)
+    timing.load_away();
+  else
+    timing.load(physical / LINE, physical / PAGE, place(physical).channel, unit ? *unit : 0, factor, near,
+                region ? region->touched[offset / LINE] : outside);
   u64 value;
   read(p, &value, 1);
   return value;

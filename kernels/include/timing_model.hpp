@@ -28,6 +28,7 @@ class Timing {
  public:
   TimingShape shape{};
   double cycles = 0;  // of the multiprocessor that walks
+  double away = 0;    // seconds of a load from another card's memory; 0: what is not this card's is as near as its own
   u64 passed = 1;     // bytes that went through the L2 cache: what was touched longer ago than it holds is gone
 
   explicit Timing(u64 seed) : state_(seed * 2 + 77), heat_(1.0) {
@@ -41,6 +42,12 @@ class Timing {
   void begin() {
     cycles = 0;
     begun_ = false;
+  }
+
+  // The cost of one load from another card's memory, which answers from its cache.
+  void load_away() {
+    if (!begun_) start_walk();
+    cycles += away * shape.core_hz + shape.jitter * normal(random());
   }
 
   // The cost of one load: `line` and `page` are physical numbers, `factor` how much slower a faulty memory answers.

@@ -97,6 +97,9 @@ EXPORT void mats_sim_unmap(void* model, const unsigned long long* base) {
 
 EXPORT void mats_sim_time(void* model, double now) { static_cast<mats_sim::Model*>(model)->now = now; }
 
+// How many seconds a load of a chain takes from memory that is not this card's own.
+EXPORT void mats_sim_away(void* model, double seconds) { static_cast<mats_sim::Model*>(model)->timing.away = seconds; }
+
 // Gives the bytes moved, or -1 when there is no such kernel.
 EXPORT long long mats_sim_call(void* model, const char* name, void* const* arguments, unsigned blocks) {
   const mats_cpu::Kernel* kernel = mats_sim_find(name);

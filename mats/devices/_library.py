@@ -34,6 +34,7 @@ def library() -> ctypes.CDLL:
         "mats_sim_map": (None, [pointer, pointer, size, pointer]),
         "mats_sim_unmap": (None, [pointer, pointer]),
         "mats_sim_time": (None, [pointer, ctypes.c_double]),
+        "mats_sim_away": (None, [pointer, ctypes.c_double]),
         "mats_sim_call": (ctypes.c_longlong, [pointer, ctypes.c_char_p, pointer, ctypes.c_uint]),
         "mats_sim_walked": (ctypes.c_double, [pointer]),
         "mats_sim_fetch": (None, [pointer, pointer, pointer, size]),

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from mats.device import Buffer, Conditions, DeviceError, DeviceLost, HostBuffer
 from mats.devices._fabric_plans import FabricPlan, WayFault
+from mats.devices._library import library
 from mats.devices._plans import Plan
 from mats.devices._sim_drivers import is_driver_only, no_memory
 from mats.devices._sim_fabric_facts import Counters, address_of_card, machine_facts, uuid_of
@@ -108,18 +109,20 @@ class Member(SimDevice):
             return super().launch(kernel, tiles, **arguments)
         before = [remote.load() for remote in remotes]
         self._over = remotes[0].way, sum(remote.buffer.size for remote in remotes)
+        library().mats_sim_away(self._model, remotes[0].way.hop)
         try:
             return super().launch(kernel, tiles, **arguments)
         finally:
             self._over = None
+            library().mats_sim_away(self._model, 0.0)
             for remote, was in zip(remotes, before, strict=True):
                 remote.store(was)
 
     def _spend(self, moved: int) -> float:
         if self._over is None:
             return super()._spend(moved)
-        way, size = self._over  # the model of this card's memory does not count what is of another one
-        seconds = LAUNCH_SECONDS + way.startup + size / way.bandwidth
+        way, size = self._over
+        seconds = LAUNCH_SECONDS + way.startup + min(moved, size) / way.bandwidth
         self._clock += seconds
         return seconds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +15,7 @@ from mats.devices._plan_files import parse_plan
 from mats.devices._plans import built_in
 from mats.devices._sim_fabric import Member, SimFabric, open_fabric
 from mats.devices._sim_link import HEALTHY_LINK
-from mats.devices._sim_ways import HOST_STARTUP, seconds_of, way_between
+from mats.devices._sim_ways import HOST_STARTUP, NVLINK_HOP, SWITCH_HOP, seconds_of, way_between
 from mats.fabric import Copy
 from mats.facts import GpuFacts
 from mats.model import Quantity, Unit
@@ -127,6 +128,27 @@ def test_the_kernels_of_a_connected_card_reach_the_other_ones_memory() -> None:
         # then
         assert second.fetch(buffer, 0, 8) == (7).to_bytes(8, "little")
         assert 16 * MIB / seconds == pytest.approx(way(PAIR, 0, 1), rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "hop"), [("links_healthy", NVLINK_HOP), ("link_switch8", SWITCH_HOP)])
+def test_a_load_from_another_cards_memory_takes_the_time_of_its_way(name: str, hop: float) -> None:
+    with opened(name) as fabric:
+        # given: a ring of 16 lines in the memory of 1
+        first, second = fabric.members()[:2]
+        data, order, walk = second.allocate(2 * MIB), second.allocate(4096), first.allocate(4096)
+        second.copy(order, struct.pack("<16Q", *(16 * line for line in range(1, 17))))
+        second.launch("lay_chain", 1, data=data, stride_words=2 * MIB // 8, order=order, lines=16)
+        fabric.connect(0, 1)
+        first.copy(walk, bytes(4096))
+        # when
+        first.launch(
+            "walk_chain", 1, data=data, mask=2 * MIB // 8 - 1, start=16, ahead=0, hops=64, pages=0, unit=0, near=0,
+            walk=walk,
+        )  # fmt: skip
+        # then
+        _claimed, _cycles, nanoseconds, end = struct.unpack("<4Q", first.fetch(walk, 0, 32))
+        assert end == 16
+        assert nanoseconds / 64 == pytest.approx(hop * 1e9, rel=0.05)
 
 
 def test_a_card_that_uses_memory_it_is_not_connected_to_is_lost() -> None:
