@@ -240,8 +240,13 @@ FAKE_API cuMemcpyDtoHAsync(void* destination, CUdeviceptr source, size_t size, C
   return fake::copy(number(destination), false, source, true, size, stream);
 }
 
+// Between devices it is a copy between peers: one address space tells where each is.
 FAKE_API cuMemcpyDtoDAsync(CUdeviceptr destination, CUdeviceptr source, size_t size, CUstream stream) {
   FAKE_ENTER();
+  const fake::Allocation *to = fake::find(destination), *from = fake::find(source);
+  if (to && from && to->device != from->device) {
+    return fake::copy_between(destination, to->device, source, from->device, size, stream);
+  }
   return fake::copy(destination, true, source, true, size, stream);
 }
 
