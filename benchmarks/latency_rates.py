@@ -1,8 +1,10 @@
-"""How often the region map of `mats latency-test` errs, on simulated worlds: python benchmarks/latency_rates.py
+"""How often the map and the line test of `mats latency-test` err, in simulation: python benchmarks/latency_rates.py
 
 The statistics are the project's own; the noise they meet is assumed (multiprocessors that differ by 25 of 640 cycles as
 on an NVIDIA L40, arXiv 2606.22588; a clock step of 2 to 8 %, drift, one walk in a hundred 1.05 to 3 times as late).
-Nothing here was measured on a GPU.
+A line's time from the cache depends on its half and slice of it, that from the memory on its channel as well; loads
+from the memory vary by 20 cycles, from the cache by 4, and 6 in 100 of the first wait for something else. Nothing here
+was measured on a GPU.
 """
 
 from __future__ import annotations
@@ -13,12 +15,21 @@ from collections.abc import Sequence
 
 import numpy
 
+from mats.probes._latency_hops import LINES, ROUNDS, Line
+from mats.probes._latency_limits import LINES as NAMES
+from mats.probes._latency_limits import bound_of
+from mats.probes._latency_lines import Classes, classify
 from mats.probes._latency_map import Comparison, Times, compare
 from mats.probes._latency_rates import upper_bound
 
 CYCLES, UNIT_SPREAD, PER_HOP, HOPS = 640.0, 25.0, 110.0, 2048
 UNITS, WALKERS = 80, 7
 DISTURBED, DRIFT = 0.01, 0.0003
+
+HIT, OTHER_HALF, MEMORY = 230.0, 110.0, 330.0
+SLICES, SLICE_SPREAD, CHANNEL_SPREAD, JITTER, HIT_JITTER = 64, 15.0, 8.0, 20.0, 4.0
+DELAYED, DELAY = 0.06, (100.0, 400.0)
+CHANNELS = (4, 8, 16, 32, 64)
 
 
 def world(regions: int, passes: int, draw: numpy.random.Generator, slow: dict[int, float]) -> Times:
@@ -62,6 +73,47 @@ def rate(worlds: int, regions: int, passes: int, seed: int, slower: float, bound
     return hits
 
 
+def lines_world(channels: int, slower: float, draw: numpy.random.Generator) -> list[Line]:
+    """The lines of one run, of which one channel answers later; the clock steps once between two rounds."""
+    channel = draw.integers(0, channels, LINES)
+    slices = draw.normal(0, SLICE_SPREAD, SLICES)[draw.integers(0, SLICES, LINES)]
+    hit = HIT + OTHER_HALF * draw.integers(0, 2, LINES) + slices
+    cold = hit + MEMORY + draw.normal(0, CHANNEL_SPREAD, channels)[channel]
+    cold = numpy.where(channel == 1, cold * slower, cold)
+    clock = numpy.ones(ROUNDS)
+    clock[draw.integers(1, ROUNDS) :] += draw.choice([-1, 1]) * draw.uniform(0.02, 0.08)
+    size = (LINES, ROUNDS)
+    late = (draw.random(size) < DELAYED) * draw.uniform(*DELAY, size)
+    colds = (cold[:, None] + draw.normal(0, JITTER, size) + late) * clock
+    hits = (hit[:, None] + draw.normal(0, HIT_JITTER, size)) * clock
+    regions = numpy.arange(LINES) // 64
+    rows = zip(regions.tolist(), colds.astype(int).tolist(), hits.astype(int).tolist(), strict=True)
+    return [Line(region, tuple(from_memory), tuple(from_cache)) for region, from_memory, from_cache in rows]
+
+
+def shares(worlds: int, channels: int, slower: float, seed: int) -> list[float]:
+    """The share of slow lines that each world shows."""
+    draw = numpy.random.default_rng(seed)
+    found = [classify(lines_world(channels, slower, draw)) for _ in range(worlds)]
+    return [one.share for one in found if isinstance(one, Classes)]
+
+
+def print_lines(clean: int, faulty: int) -> None:
+    print("\nchannels  slower by  wanted   least    mean    most  worlds  warned  within 0.02")
+    bound = bound_of(NAMES[0])
+    for channels in CHANNELS:
+        for slower in (1.0, 1.1, 1.2, 1.47):
+            worlds = -(-clean // len(CHANNELS)) if slower == 1.0 else faulty
+            seen = shares(worlds, channels, slower, channels * 1000 + int(slower * 100))
+            wanted = 1 / channels if slower > 1 else 0.0
+            warned = sum(share > bound for share in seen)
+            within = sum(abs(share - wanted) <= 0.02 for share in seen)
+            print(
+                f"{channels:8} {slower - 1:10.0%} {wanted:7.4f} {min(seen):7.4f} {sum(seen) / len(seen):7.4f} "
+                f"{max(seen):7.4f} {worlds:7} {warned:7} {within:7}"
+            )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--regions", type=int, default=384)
@@ -76,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             hits = rate(worlds, given.regions, passes, passes * 1000 + int(slower * 100), slower, bound)
             bounded = f"<= {upper_bound(hits, worlds):.4f}" if slower == 1.0 else ""
             print(f"{passes:6} {slower - 1:10.0%} {bound:7.0%}   {hits:4} of {worlds:4}  {bounded}")
+    print_lines(given.clean, given.faulty)
     print(f"{time.monotonic() - start:.0f} s")
 
 

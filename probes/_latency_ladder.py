@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mats.model import (
     Absent,
     Cell,
+    Chart,
     Column,
     Measurement,
     Observation,
@@ -157,7 +158,8 @@ def _curve(ladder: Sequence[Rung], levels: Sequence[Level], info: TargetInfo) ->
     for index, rung in enumerate(ladder):
         figures = (rung.size, rung.seconds, *([round(rung.cycles, 1)] * cycles))
         rows.append((*figures, names.get(index, "between")))
-    return Table("ladder", "Latency by the size of the working set", tuple(columns), tuple(rows))
+    chart = Chart.curve("working_set", "latency", hover=("level",), log_x=True, log_y=True)
+    return Table("ladder", "Latency by the size of the working set", tuple(columns), tuple(rows), chart)
 
 
 def _levels(ladder: Sequence[Rung], levels: Sequence[Level], known: dict[str, Reference], info: TargetInfo) -> Table:

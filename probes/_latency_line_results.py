@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mats.model import (
     AbsenceKind,
     Absent,
+    Chart,
     Column,
     Diagnosis,
     Measurement,
@@ -24,7 +25,7 @@ from ._latency_limits import LINES, bound_of
 from ._latency_lines import SLOW, Classes, channels
 from ._statistics import thin
 
-BIN = 0.1
+BIN = 0.05
 LARGEST_BIN = 3.0
 _RATIO, _COUNT, _SECOND = Unit.RATIO, Unit.COUNT, Unit.SECOND
 
@@ -134,4 +135,5 @@ def _histogram(first: Classes) -> Table:
     lowest, highest = min(counted), max(counted)
     rows = tuple((round(index * BIN, 2), counted[index]) for index in range(lowest, highest + 1))
     columns = (Column("relative_time", _RATIO), Column("lines", _COUNT))
-    return Table("lines", "Lines by the time that they need from the memory, relative to the usual", columns, rows)
+    title = "Lines by the time that they need from the memory, relative to the usual"
+    return Table("lines", title, columns, rows, Chart.curve("relative_time", "lines"))

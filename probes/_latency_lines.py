@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,27 +65,32 @@ def classify(lines: Sequence[Line]) -> Classes | Absent:
     if len(lines) < FEWEST_LINES:
         return Absent(AbsenceKind.INSUFFICIENT, f"{len(lines)} lines were timed, {FEWEST_LINES} are needed")
     parts = [memory_part(line) for line in lines]
-    usual = statistics.median(parts)
+    usual = _usual(parts)
     if why := _unusable(lines, parts, usual):
         return Absent(AbsenceKind.NOT_SUPPORTED, why)
+    scatter = _scatter(parts, usual)
     longer = [part for part in parts if part > SLOW * usual]
     longer_half = 0.0
     if len(longer) > MOST_SLOW * len(parts):
-        longer_half, usual = len(longer) / len(parts), statistics.median(longer)
+        longer_half, usual = len(longer) / len(parts), _usual(longer)
         longer = [part for part in parts if part > SLOW * usual]
-    counted = Counter(line.region for line in lines)
-    touched = {line.region for line, part in zip(lines, parts, strict=True) if part > SLOW * usual}
     return Classes(
         lines=len(lines),
         usual=usual,
-        scatter=_scatter(parts, statistics.median(parts)),
+        scatter=scatter,
         share=len(longer) / len(parts),
         factor=statistics.median(longer) / usual if longer else 1.0,
         longer_half=longer_half,
-        regions=len(counted),
-        touched=len(touched),
+        regions=len({line.region for line in lines}),
+        touched=len({line.region for line, part in zip(lines, parts, strict=True) if part > SLOW * usual}),
         parts=tuple(round(part / usual, 4) for part in parts),
     )
+
+
+def _usual(parts: Sequence[float]) -> float:
+    """The median of all but the slow ones, which would pull it up by their share."""
+    middle = statistics.median(parts)
+    return statistics.median(part for part in parts if part <= max(SLOW * middle, middle))
 
 
 def _unusable(lines: Sequence[Line], parts: Sequence[float], usual: float) -> str:

@@ -127,12 +127,22 @@ def _conditions(outcome: Outcome) -> Iterator[Measurement]:
     yield Measurement("latency.passes", Quantity(len(first.walks), _COUNT))
     wrong = first.wrong + (outcome.second.wrong if outcome.second and not isinstance(outcome.second, Absent) else 0)
     yield Measurement("latency.wrong_ends", Quantity(wrong, _COUNT), method="walks that ended elsewhere")
+    if outcome.info.kind == "host":
+        yield Measurement("latency.huge_page_share", _huge_pages(outcome.info), method="of the memory that was timed")
     pinned: Reading = Absent(AbsenceKind.NOT_TESTED, "no walk was tried")
     if first.tried:
         pinned = Quantity(first.landed / first.tried, _RATIO)
     yield Measurement("latency.pinned_share", pinned, method="walks that ran on the multiprocessor they were meant for")
     yield Measurement("latency.memory_clock_change", _clock_change(outcome), method="highest over lowest, less one")
     yield Measurement("latency.other_processes", _other_processes(outcome.others), method="but for desktops")
+
+
+def _huge_pages(info: TargetInfo) -> Reading:
+    """What the host told of its memory while it was held."""
+    told = dict(info.identity).get("held_in_huge_pages")
+    if told is None:
+        return Absent(AbsenceKind.NOT_FOUND, "the system does not tell which pages it gave")
+    return Quantity(float(told), _RATIO)
 
 
 def _clock_change(outcome: Outcome) -> Reading:

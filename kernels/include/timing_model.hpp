@@ -14,7 +14,7 @@ namespace mats_sim {
 struct TimingShape {
   double core_hz = 1.5e9;
   double near_hit = 33, far_hit = 230, memory = 330, other_half = 110, translation = 40;
-  double unit_spread = 25, slice_spread = 15, channel_spread = 8, jitter = 20;
+  double unit_spread = 25, slice_spread = 15, channel_spread = 8, hit_jitter = 4, jitter = 20;
   double disturbed_loads = 0.06, disturbed_walks = 0.01, wander = 0.0003;
   u64 near_cache = 16 << 10, cache = 256 << 10, translations = 8;
 };
@@ -71,7 +71,7 @@ class Timing {
       cost = (cost + shape.memory + shape.channel_spread * normal(hash(channel + 4000))) * factor;
       if (uniform() < shape.disturbed_loads) cost += 100 + 300 * uniform();
     }
-    cost += shape.jitter * normal(random());
+    cost += (hit ? shape.hit_jitter : shape.jitter) * normal(random());
     cycles += cost * heat_ * slice_;
   }
 

@@ -8,14 +8,12 @@ import time
 from pathlib import Path
 
 from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState, OutOfMemory
-from mats.devices._host_memory import available, total
+from mats.devices._host_memory import CPU_CACHE, available, caches, huge_share, total
 from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.target import Target
 
-CPU_CACHE = "sys/devices/system/cpu/cpu0/cache"
 EDAC = "sys/devices/system/edac/mc"
-_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def open_device(target: Target) -> HostDevice:
@@ -42,14 +40,24 @@ class HostDevice:
             cache_size=cache_size(self._root),
             peak_bandwidth=Absent(AbsenceKind.NOT_SUPPORTED, "a host does not tell its memory clock and width"),
             peak_formula="a copy bound is measured in the same run instead",
-            identity=(
-                ("host", platform.node()),
-                ("processor", _processor(self._root)),
-                ("workers", str(self._workers)),
-                ("instructions", library().mats_host_instructions().decode()),
-            ),
+            identity=tuple((name, value) for name, value in self._identity() if value),
             origin_kind="host",
         )
+
+    def _identity(self) -> tuple[tuple[str, str], ...]:
+        return (
+            ("host", platform.node()),
+            ("processor", _processor(self._root)),
+            ("workers", str(self._workers)),
+            ("instructions", library().mats_host_instructions().decode()),
+            ("caches", ", ".join(f"{name} {size >> 10} KiB" for name, size in caches(self._root))),
+            ("held_in_huge_pages", self._huge_share()),
+        )
+
+    def _huge_share(self) -> str:
+        """Of what is held now; empty while nothing is, and where the system does not tell."""
+        share = huge_share(self._root, self._held.items())
+        return "" if share is None else f"{share:.4f}"
 
     def memory(self) -> MemoryState:
         whole, free = total(self._root), available(self._root)
@@ -154,24 +162,12 @@ class HostDevice:
         self._held.clear()
 
 
-def parse_cache_size(text: str) -> int:
-    """Bytes of sysfs' cache size, e.g. ``32768K``. Raises ValueError."""
-    text = text.strip()
-    unit = _SUFFIX.get(text[-1:].upper(), 1)
-    return int(text.rstrip("KMGkmg")) * unit
-
-
 def cache_size(root: Path) -> Reading:
     """The largest cache of the first processor, in bytes."""
-    sizes = []
-    for entry in sorted((root / CPU_CACHE).glob("index*/size")):
-        try:
-            sizes.append(parse_cache_size(entry.read_text()))
-        except (OSError, ValueError):
-            continue
-    if not sizes:
+    found = caches(root)
+    if not found:
         return Absent(AbsenceKind.NOT_FOUND, f"no cache is described in /{CPU_CACHE}")
-    return Quantity(max(sizes), Unit.BYTE)
+    return Quantity(found[-1][1], Unit.BYTE)
 
 
 def edac_counters(root: Path) -> tuple[tuple[str, Reading], ...]:

@@ -118,10 +118,11 @@ def test_closing_gives_all_host_memory_back() -> None:
 
 def test_a_host_reads_its_files_under_a_root(tmp_path: Path) -> None:
     # given
-    cache = tmp_path / host_module.CPU_CACHE
-    for index, size in enumerate(("48K", "2M")):
+    cache = tmp_path / _host_memory.CPU_CACHE
+    for index, (kind, level, size) in enumerate((("Data", 1, "48K"), ("Instruction", 1, "32K"), ("Unified", 2, "2M"))):
         (cache / f"index{index}").mkdir(parents=True)
-        (cache / f"index{index}" / "size").write_text(size + "\n")
+        for name, text in (("type", kind), ("level", str(level)), ("size", size)):
+            (cache / f"index{index}" / name).write_text(text + "\n")
     controller = tmp_path / host_module.EDAC / "mc0"
     controller.mkdir(parents=True)
     (controller / "ce_count").write_text("7\n")
@@ -130,6 +131,7 @@ def test_a_host_reads_its_files_under_a_root(tmp_path: Path) -> None:
     device = HostDevice(root=tmp_path)
     # then
     assert device.describe().cache_size == Quantity(2 << 20, Unit.BYTE)
+    assert dict(device.describe().identity)["caches"] == "L1 48 KiB, L2 2048 KiB"
     assert device.conditions().ecc == "on"
     assert device.conditions().counters == (
         ("ecc.corrected", Quantity(7, Unit.COUNT)),
@@ -158,7 +160,41 @@ def test_a_control_group_limits_what_a_host_lends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "size"), [("32768K", 32 << 20), ("2M", 2 << 20), ("64", 64)])
 def test_cache_sizes_are_read(text: str, size: int) -> None:
-    assert host_module.parse_cache_size(text) == size
+    assert _host_memory.parse_cache_size(text) == size
+
+
+SMAPS = """7f0000000000-7f0000400000 rw-p 00000000 00:00 0
+Size:               4096 kB
+AnonHugePages:      4096 kB
+7f0000400000-7f0000600000 rw-p 00000000 00:00 0
+AnonHugePages:         0 kB
+7f0000800000-7f0000a00000 rw-p 00000000 00:00 0
+AnonHugePages:      2048 kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "huge"),
+    [
+        ([(0x7F0000000000, 4 * MIB)], 4 * MIB),
+        ([(0x7F0000000000, 2 * MIB), (0x7F0000200000, 2 * MIB)], 4 * MIB),
+        ([(0x7F0000400000, 2 * MIB)], 0),
+        ([(0x7F0000400000, 2 * MIB), (0x7F0000800000, 2 * MIB)], 2 * MIB),
+        ([(0x7F0000600000, 2 * MIB)], None),
+    ],
+)
+def test_what_lies_in_huge_pages_is_counted_by_mapping(held: list[tuple[int, int]], huge: int | None) -> None:
+    assert _host_memory.parse_huge_pages(SMAPS.splitlines(), held) == huge
+
+
+def test_a_host_tells_which_share_of_what_it_holds_lies_in_huge_pages() -> None:
+    device = HostDevice()
+    before = dict(device.describe().identity)
+    device.allocate(4 * MIB)
+    held = dict(device.describe().identity).get("held_in_huge_pages", "0")
+    device.close()
+    assert "held_in_huge_pages" not in before
+    assert 0 <= float(held) <= 1
 
 
 def saved_run(targets: int = 1) -> Run:
