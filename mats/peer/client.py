@@ -125,9 +125,8 @@ class RemoteDevice:
         loan = self._ask(say.Allocate(size), say.Loan)
         try:
             opened = self._lending.open(self._unpacked(loan.handle), size)
-        except BaseException:
-            with contextlib.suppress(DeviceError):
-                self._ask(say.Free(loan.number), say.Done)
+        except DeviceError:
+            self._ask(say.Free(loan.number), say.Done)  # DeviceLost where the server's end is why it cannot be opened
             raise
         self._watch("opened")
         self._held[opened.address] = _Borrowed(loan.number, opened)

@@ -1,21 +1,27 @@
-"""One side of a session as a process of its own, which can be told to die or to fall silent at a step.
+"""One side of a session as a process of its own, which can be told to die, to hang or to fall silent at a step.
 
-``python side.py server|client FOLDER [--at STEP --do kill|stop|hang] [--gpu N] [--wanted N] ...``: lines of JSON go to
-stdout, the last of them tells how it ended; the exit code is 0 when all was in order, 3 when not, 1 for a mistake.
+``python side.py`` is started once and forks: a start of Python for each process would be the most of a test's time. It
+reads commands as lines of JSON, ``{"start": [ARGUMENTS], "output": PATH}`` and ``{"wait": PID, "seconds": N}``, and
+answers each with a number: the process, its exit code (negative: the signal), or null where it has not ended. A side
+writes lines of JSON, the last of which tells how it ended: 0 when all was in order, 3 when not, 1 for a mistake.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from mats.device import DeviceError
+from mats.device import Device, DeviceError
+from mats.devices._library import library
 from mats.devices._sim_ipc import open_family
 from mats.fabric import Copy
 from mats.peer.channel import SOCKET
@@ -97,11 +103,12 @@ def _aim(link: Path) -> str:
         return ""
 
 
-def refuse(target: Target) -> object:
+def refuse(target: Target) -> Device:
     raise AssertionError(f"{target.name} was to be opened")
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    """One side, by ``server|client FOLDER [--at STEP --do WHAT] [--gpu N] [--wanted N]``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("side", choices=("server", "client"))
     parser.add_argument("folder", type=Path)
@@ -109,17 +116,62 @@ def main() -> int:
     parser.add_argument("--do", default="kill")
     parser.add_argument("--gpu", default="")
     parser.add_argument("--wanted", default="0")
-    given = parser.parse_args()
+    parser.add_argument("--user", type=int, default=0)
+    parser.add_argument("--step", type=float, default=DEADLINES.step)
+    given = parser.parse_args(arguments)
+    if given.user:
+        os.setgroups([])
+        os.setgid(given.user)
+        os.setuid(given.user)
     watch = watch_for(given.at, given.do)
-    path = given.folder / SOCKET
+    path, deadlines = given.folder / SOCKET, replace(DEADLINES, step=given.step)
     try:
         if given.side == "server":
-            return serve(path, given.gpu or "0", watch, DEADLINES)
-        return work(path, given.gpu or "1", given.wanted, watch, DEADLINES)
+            return serve(path, given.gpu or "0", watch, deadlines)
+        return work(path, given.gpu or "1", given.wanted, watch, deadlines)
     except DeviceError as error:
         tell(error=str(error), kind=type(error).__name__, mapped=lent_memory())
         return 3
 
 
+def start(arguments: list[str], output: str) -> int:
+    """Fork a process that is one side, writing to a file; gives its number."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        os.setsid()
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for number in (1, 2):
+            os.dup2(file, number)
+        code = main(arguments)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def wait(process: int, seconds: float) -> int | None:
+    """Its exit code, or None where it has not ended in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    return None
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    library()  # before a fork becomes a user who may not read it
+    codecs.lookup("ascii")
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "start" in command:
+            answer: int | None = start(command["start"], command["output"])
+        else:
+            answer = wait(command["wait"], command["seconds"])
+        print(json.dumps(answer), flush=True)
