@@ -6,10 +6,11 @@ of caches that the system tells; on a GPU by the size of its L2 cache, since no 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mats.model import (
@@ -50,12 +51,16 @@ class Plateau:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A cache, a slower part of one, or the memory. ``growth``: the last rung's time over the first one's, less one."""
+    """A cache, a slower part of one, or the memory. ``growth``: the last rung's time over the first one's, less one.
+
+    One that is not ``flat`` has no plateau: its only one is then all that lies well within its size.
+    """
 
     name: str
     plateaus: tuple[Plateau, ...]
     seconds: float
     growth: float
+    flat: bool = True
 
 
 def find_plateaus(values: Sequence[float]) -> tuple[Plateau, ...]:
@@ -100,7 +105,26 @@ def name_levels(sizes: Sequence[int], values: Sequence[float], caches: Sequence[
     named: dict[str, list[Plateau]] = {}
     for plateau in plateaus:
         named.setdefault(_name(plateau, sizes, values, caches, memory, named), []).append(plateau)
-    return tuple(_level(name, tuple(parts), values) for name, parts in named.items())
+    found = [_level(name, tuple(parts), values) for name, parts in named.items()]
+    found += _uneven(sizes, values, [cache for cache in _ranges(caches) if cache[0] not in named])
+    return tuple(sorted(found, key=lambda level: level.plateaus[0].first))
+
+
+def _ranges(caches: Sequence[tuple[str, int]]) -> list[tuple[str, float, float]]:
+    """Names, and the sizes of working sets that lie well within each: of caches that follow one another, and beyond."""
+    told = len(caches) > 2 or caches[:1] != (("L1", FIRST_CACHE),)  # of a GPU the sizes of L1 and so of L2 are guesses
+    bounds = [0, *(size for _, size in caches)]
+    inside = [(name, 1.5 * bounds[index], 0.75 * size) for index, (name, size) in enumerate(caches) if told]
+    return [*inside, (MEMORY, 1.5 * bounds[-1], math.inf)] if caches else []
+
+
+def _uneven(
+    sizes: Sequence[int], values: Sequence[float], ranges: Sequence[tuple[str, float, float]]
+) -> Iterator[Level]:
+    for name, least, most in ranges:
+        inside = [index for index, size in enumerate(sizes) if least <= size <= most]
+        if inside:
+            yield dataclasses.replace(_level(name, (Plateau(inside[0], inside[-1]),), values), flat=False)
 
 
 def _name(
@@ -138,13 +162,18 @@ def observe_ladder(ladder: tuple[Rung, ...] | Absent, info: TargetInfo) -> Obser
             "latency.ladder",
             Quantity(level.seconds, Unit.SECOND),
             labels=(("level", level.name),),
-            statistic=f"median of {sum(part.last - part.first + 1 for part in level.plateaus)} working sets",
+            statistic=_of_what(level),
         )
         for level in levels
     )
     tables = (_curve(ladder, levels, info), _levels(ladder, levels, known, info))
     notes = (*_notes(ladder, levels, caches), *_published(known, info))
     return Observation(measurements, tuple(table for table in tables if table.rows), notes=notes)
+
+
+def _of_what(level: Level) -> str:
+    count = sum(part.last - part.first + 1 for part in level.plateaus)
+    return f"median of {count} working sets" + ("" if level.flat else ", which are not flat")
 
 
 def _curve(ladder: Sequence[Rung], levels: Sequence[Level], info: TargetInfo) -> Table:
@@ -182,7 +211,7 @@ def _levels(ladder: Sequence[Rung], levels: Sequence[Level], known: dict[str, Re
 def _notes(ladder: Sequence[Rung], levels: Sequence[Level], caches: Sequence[tuple[str, int]]) -> tuple[str, ...]:
     notes = ["The ladder of caches informs and is not judged: no vendor states what its levels must take."]
     memory = next((level for level in levels if level.name == MEMORY), None)
-    if memory is None:
+    if memory is None or not memory.flat:
         return (
             *notes,
             "Beyond the last cache no stretch of the ladder is flat: the device was busy, or pages are small.",
