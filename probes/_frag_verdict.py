@@ -53,8 +53,24 @@ class Explanation:
     remedy: str
 
 
+SMALL, MEDIUM = 1 << 20, 10 << 20
+"""Requests up to the first come from small segments; from the second on a segment is made for the request alone."""
+UNIT, SMALL_SEGMENT, MEDIUM_SEGMENT = 2 << 20, 2 << 20, 20 << 20
+"""What torch asks the driver for: multiples of the first, or one of the others (c10/cuda/CUDACachingAllocator)."""
+
+
+def segment_for(wanted: float) -> int:
+    """Bytes that torch asks the driver for when no free block fits a request."""
+    if wanted <= SMALL:
+        return SMALL_SEGMENT
+    return MEDIUM_SEGMENT if wanted < MEDIUM else -(-int(wanted) // UNIT) * UNIT
+
+
 def reach(cache: CacheFacts, free: Reading) -> Reading:
-    """The largest tensor that can be had now, bytes, or why it is not known."""
+    """The largest tensor that can be had now, bytes, or why it is not known.
+
+    Of torch what comes from the driver comes in whole units, and not below 10 MiB.
+    """
     if isinstance(cache.largest_usable, Absent):
         return cache.largest_usable
     if isinstance(free, Absent) or isinstance(cache.returnable, Absent):
@@ -62,7 +78,22 @@ def reach(cache: CacheFacts, free: Reading) -> Reading:
         assert isinstance(gone, Absent)
         return Absent(gone.kind, f"reach: at least {size(cache.largest_usable)} from the cache; {gone.reason}")
     tail = 0 if isinstance(cache.tail, Absent) else cache.tail.value
-    return Quantity(int(max(cache.largest_usable.value, free.value + cache.returnable.value + tail)), Unit.BYTE)
+    fresh = int(free.value + cache.returnable.value + tail)
+    if cache.allocator is Allocator.TORCH:
+        fresh = fresh // UNIT * UNIT if fresh >= MEDIUM else 0
+    return Quantity(max(int(cache.largest_usable.value), fresh), Unit.BYTE)
+
+
+def fits(cache: CacheFacts, free: Reading, wanted: float) -> bool | None:
+    """Whether a request on the default stream could be had now; None where the cache's blocks are not known."""
+    largest = cache.largest_small if wanted <= SMALL else cache.largest_usable
+    if isinstance(largest, Absent) or isinstance(free, Absent) or isinstance(cache.returnable, Absent):
+        return None
+    if wanted <= largest.value:
+        return True
+    needed = segment_for(wanted) if cache.allocator is Allocator.TORCH else wanted
+    tail = 0 if isinstance(cache.tail, Absent) else cache.tail.value
+    return needed <= free.value + cache.returnable.value + tail
 
 
 def explain(cache: CacheFacts, request: RefusalFacts, *, refused: bool = True) -> Explanation:
@@ -104,8 +135,10 @@ def _cause(cache: CacheFacts, request: RefusalFacts, wanted: float, steps: list[
     largest = reach(cache, free)
     if isinstance(largest, Quantity):
         steps.append(f"largest tensor now (reach): {size(largest)}")
-    fits = wanted <= (largest.value if isinstance(largest, Quantity) else free.value)
-    if fits:
+    there = fits(cache, free, wanted)
+    if there is None:
+        there = wanted <= (largest.value if isinstance(largest, Quantity) else free.value)
+    if there:
         steps.append("the request fits in it" if isinstance(largest, Quantity) else "the request fits in what is free")
         return Cause.REFUSED if refused else Cause.FITS
     if wanted > within:

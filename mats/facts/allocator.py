@@ -175,6 +175,8 @@ class CacheFacts:
     largest_free: Reading = UNASKED
     largest_usable: Reading = UNASKED
     """The largest free block that a request above 1 MiB on the default stream can take."""
+    largest_small: Reading = UNASKED
+    """The same for a request of at most 1 MiB."""
     segments: Reading = UNASKED
     blocks: Reading = UNASKED
     free_blocks: Reading = UNASKED

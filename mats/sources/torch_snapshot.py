@@ -220,6 +220,7 @@ class _Book:
     small_pool: int = 0
     largest_free: int = 0
     largest_usable: int = 0
+    largest_small: int = 0
     blocks: int = 0
     free_sizes: list[int] = field(default_factory=list)
 
@@ -247,6 +248,7 @@ class _Book:
             self.other_stream += block.size - back
         elif segment.small:
             self.small_pool += block.size - back
+            self.largest_small = max(self.largest_small, block.size)
         else:
             self.largest_usable = max(self.largest_usable, block.size)
 
@@ -311,6 +313,7 @@ def _cache(
         stuck=StuckFacts(_bytes(gaps), _bytes(book.other_stream), _bytes(book.private_pool), _bytes(book.small_pool)),
         largest_free=_bytes(book.largest_free),
         largest_usable=_bytes(book.largest_usable),
+        largest_small=_bytes(book.largest_small),
         segments=Quantity(len(book.segments), Unit.COUNT),
         blocks=Quantity(book.blocks, Unit.COUNT),
         free_blocks=Quantity(len(book.free_sizes), Unit.COUNT),
