@@ -81,7 +81,22 @@ def _measure(
         if asked:
             notes += unused(choice, probes, given)
         finished, told = _run(choice, Plan((), tasks, terms, required, command, notes, TOOL), world, wanted)
-    return conclude(finished, wanted, threshold, told)
+    code = conclude(finished, wanted, threshold, told)
+    if code is ExitCode.UNKNOWN and not (asked or required):
+        for sentence in _what_to_require(finished):
+            world.tell(f"mats: {sentence}")
+    return code
+
+
+def _what_to_require(run: Run) -> Iterator[str]:
+    """How to leave out what is not known, where something else is: that is for the user to decide, not for mats."""
+    unknown = {result.probe for result in run.results if result.verdict is Verdict.UNKNOWN}
+    known = dict.fromkeys(result.probe for result in run.results if result.probe not in unknown)
+    if known:
+        yield (
+            f"exit code 3, since mats all asks for every probe that applies; --require {','.join(known)} "
+            "asks for what is known here alone"
+        )
 
 
 def _run(choice: Choice, plan: Plan, world: World, wanted: Outputs) -> tuple[Run, list[str]]:

@@ -85,6 +85,20 @@ def test_what_is_not_required_may_be_unknown(tmp_path: Path) -> None:
     assert do(tmp_path, "all --json", NOT_SEEN, other)[0] == 3
 
 
+def test_what_may_be_left_out_is_for_the_user_to_say(tmp_path: Path) -> None:
+    # given
+    other = probe(CLEAN, "other")
+    hint = "mats: exit code 3, since mats all asks for every probe that applies; --require other asks for"
+    # when
+    code, world = do(tmp_path, "all --json", NOT_SEEN, other)
+    # then
+    assert code == 3
+    assert told(world).splitlines()[-1].startswith(hint)
+    assert "exit code 3" not in told(do(tmp_path, "all --json --require stress,other", NOT_SEEN, other)[1])
+    assert "exit code 3" not in told(do(tmp_path, "all --json", NOT_SEEN)[1])
+    assert "exit code 3" not in told(do(tmp_path, "stress --json", NOT_SEEN, other)[1])
+
+
 def test_what_is_required_but_does_not_apply_is_unknown(tmp_path: Path) -> None:
     code, world = do(tmp_path, "all --json --require link", HEALTHY, probe(CLEAN, "link", kinds=("cuda",)))
 
