@@ -10,6 +10,7 @@ from mats.devices._sim_link import SimLink, link_of
 from mats.devices._sim_ways import link_of_card
 from mats.facts import (
     NVIDIA,
+    AerFacts,
     GpuFacts,
     LinkFacts,
     MachineFacts,
@@ -74,7 +75,7 @@ def machine_facts(
         attached=Quantity(plan.cards, Unit.COUNT),
         gpus=gpus,
         pairs=tuple(_pair(plan, first, second) for first in cards for second in cards[first + 1 :]),
-        devices=tuple(device for card in cards for device in _devices(plan, link, card, load, card in lost)),
+        devices=tuple(device for card in cards for device in _devices(plan, link, counters, card, load, card in lost)),
         simulated=True,
     )
 
@@ -139,8 +140,11 @@ def _link(plan: FabricPlan, counters: Counters, card: int, number: int, active: 
     )
 
 
-def _devices(plan: FabricPlan, link: SimLink, card: int, load: bool, lost: bool) -> Sequence[PciDevice]:
+def _devices(
+    plan: FabricPlan, link: SimLink, counters: Counters, card: int, load: bool, lost: bool
+) -> Sequence[PciDevice]:
     """The card and the port above it."""
+    sent_again = (("Timeout", Quantity(counters.pcie_replays.get(card, 0), Unit.COUNT)),)
     generation, width = link_of_card(plan, link, card)
     now = link_of(generation if load else REST_GENERATION, width)
     numa = Quantity(card // plan.cards_per_bridge, Unit.COUNT)
@@ -150,6 +154,7 @@ def _devices(plan: FabricPlan, link: SimLink, card: int, load: bool, lost: bool)
         name="simulated root port",
         now=now,
         maximum=link_of(link.generation, link.width),
+        errors=AerFacts(correctable=sent_again, nonfatal=(), fatal=()),
         numa_node=numa,
         upstream=(),
     )
