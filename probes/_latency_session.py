@@ -30,6 +30,8 @@ from ._latency_line_results import is_slow
 from ._latency_lines import Classes, classify
 from ._latency_map import Comparison, chance_alarms, compare
 from ._latency_results import Outcome, nothing_timed, observe
+from ._latency_transfer import Transfers, measure_transfers
+from ._latency_transfer_results import observe_transfers
 from ._space import Chunk, Request, account, allocate_chunks, request, room
 
 HOST_DEFAULT = 4 << 30
@@ -140,7 +142,9 @@ class _Session:
 
     def measure(self, wanted: int) -> Observation:
         before = self.device.memory()
-        self.chunks, refused = allocate_chunks(self.device, wanted)
+        self.chunks, refused = allocate_chunks(self.device, wanted, self.context.stopping)
+        if why := self.context.stopping():
+            return nothing_timed(AbsenceKind.NOT_TESTED, f"{why} while memory was being had")
         if not self.chunks:
             return nothing_timed(AbsenceKind.NOT_TESTED, refused or "the device gave no memory")
         tested = sum(chunk.buffer.size for chunk in self.chunks)
@@ -151,7 +155,7 @@ class _Session:
         second: Survey | Absent | None = None
         if (first.outstanding or is_slow(first.lines)) and not self.partial:
             second = self._again(first)
-        others, ladder = self.device.holders(), self._climb()
+        others, ladder, transfers = self.device.holders(), self._climb(), self._transfer()
         return observe(
             Outcome(
                 info=info,
@@ -164,6 +168,7 @@ class _Session:
                 partial=self.partial,
                 refused=refused,
                 ladder=ladder,
+                parts=(observe_transfers(transfers),),
             )
         )
 
@@ -267,6 +272,19 @@ class _Session:
         ladder = climb(self.device, self.flusher, self.info, self.units[0], self.settings.seed, self.context.stopping)
         self.partial = self.context.stopping() if isinstance(ladder, Absent) else ""
         return ladder
+
+    def _transfer(self) -> Transfers | Absent:
+        """Copies between the device and the host, on memory of their own."""
+        if self.partial:
+            return Absent(AbsenceKind.NOT_TESTED, self.partial)
+        self._release()
+
+        def progress(share: float, text: str) -> None:
+            self.context.progress(99 + share, 100, text)
+
+        transfers = measure_transfers(self.device, self.context.stopping, progress)
+        self.partial = "" if isinstance(transfers, Absent) else transfers.partial
+        return transfers
 
 
 def _words(turn: int, regions: int) -> str:

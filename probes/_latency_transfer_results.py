@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from mats.device import HostLink
 from mats.model import (
@@ -15,6 +14,7 @@ from mats.model import (
     Column,
     Diagnosis,
     Measurement,
+    Observation,
     Quantity,
     Reading,
     Table,
@@ -51,27 +51,17 @@ OF_LINK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransferReport:
-    """What an observation takes over."""
-
-    measurements: tuple[Measurement, ...]
-    tables: tuple[Table, ...] = ()
-    diagnoses: tuple[Diagnosis, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def report_transfers(seen: Transfers | Absent) -> TransferReport:
+def observe_transfers(seen: Transfers | Absent) -> Observation:
     """Everything that the copies tell; where there were none, why."""
     if isinstance(seen, Absent):
-        return TransferReport(tuple(Measurement(name, seen) for name in (*OF_WAYS, *OF_LINK)))
+        return Observation(tuple(Measurement(name, seen) for name in (*OF_WAYS, *OF_LINK)))
     lines = {way: _line(seen, way) for way in WAYS}
     measurements = [one for way in WAYS for one in _of_way(seen, way, lines[way])]
     measurements += _of_link(seen)
     measurements += _shares(seen, lines)
     measurements += _counted(seen)
     diagnoses = tuple(_diagnoses(seen, measurements))
-    return TransferReport(tuple(measurements), _tables(seen), diagnoses, tuple(_notes(seen)))
+    return Observation(tuple(measurements), _tables(seen), diagnoses, tuple(_notes(seen)))
 
 
 def _line(seen: Transfers, way: Way) -> Fit | Absent:

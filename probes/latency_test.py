@@ -27,6 +27,7 @@ from mats.probe import Context, Option, OptionKind, Probe
 
 from ._latency_faults import CATALOGUE
 from ._latency_limits import LIMITS
+from ._latency_transfer_limits import TRANSFER_LIMITS
 
 __all__ = ["CATALOGUE", "PROBE"]
 
@@ -59,8 +60,8 @@ PROBE = Probe(
     kinds=("cuda", "host", "sim"),
     order=300,
     exclusive=True,
-    limits=LIMITS,
-    faults=("slow_region", "slow_channel"),
+    limits=(*LIMITS, *TRANSFER_LIMITS),
+    faults=("slow_region", "slow_channel", "host_link_slow", "host_link_corrupt", "host_link_errors"),
     options=OPTIONS,
     measure=measure,
     quick=(("passes", 7),),

@@ -16,7 +16,7 @@ from mats.judge import Judgement, judge
 from mats.model import Absent, Measurement, Observation, Quantity, Unit, Verdict
 from mats.probes._latency_transfer import Transfers, measure_transfers
 from mats.probes._latency_transfer_limits import TRANSFER_LIMITS
-from mats.probes._latency_transfer_results import TransferReport, report_transfers
+from mats.probes._latency_transfer_results import observe_transfers
 
 UNHURRIED: Callable[[], str] = lambda: ""  # noqa: E731
 
@@ -45,20 +45,20 @@ def seen_on(device: SimDevice, stopping: Callable[[], str] = UNHURRIED) -> Trans
         device.close()
 
 
-def reported(device: SimDevice) -> TransferReport:
-    return report_transfers(seen_on(device))
+def reported(device: SimDevice) -> Observation:
+    observed: Observation = observe_transfers(seen_on(device))
+    return observed
 
 
-def judged(report: TransferReport) -> Judgement:
-    seen = Observation(report.measurements, report.tables, report.diagnoses, report.notes)
-    return judge(seen, TRANSFER_LIMITS, "sim")
+def judged(report: Observation) -> Judgement:
+    return judge(report, TRANSFER_LIMITS, "sim")
 
 
-def named(report: TransferReport, name: str) -> list[Measurement]:
+def named(report: Observation, name: str) -> list[Measurement]:
     return [one for one in report.measurements if one.name == name]
 
 
-def values(report: TransferReport, name: str) -> list[float]:
+def values(report: Observation, name: str) -> list[float]:
     readings = [one.reading for one in named(report, name)]
     assert all(isinstance(reading, Quantity) for reading in readings), readings
     return [float(reading.value) for reading in readings if isinstance(reading, Quantity)]
@@ -158,7 +158,7 @@ def test_a_host_has_no_link() -> None:
     seen = measure_transfers(device, UNHURRIED, lambda share, text: None)
 
     assert isinstance(seen, Absent)
-    report = report_transfers(seen)
+    report = observe_transfers(seen)
     assert all(one.reading == seen for one in report.measurements)
     assert {limit.measurement for limit in TRANSFER_LIMITS} <= {one.name for one in report.measurements}
 
@@ -179,7 +179,7 @@ def test_told_to_stop_it_keeps_what_it_has(turns: int) -> None:
     seen = seen_on(Card(), lambda: next(left, "told to stop"))
 
     assert seen.partial == "told to stop"
-    report = report_transfers(seen)
+    report = observe_transfers(seen)
     assert judged(report).verdict is not Verdict.FAIL
     absent = [one.reading for one in named(report, "latency.transfer_bandwidth") if isinstance(one.reading, Absent)]
     assert absent and all(reading.reason for reading in absent)
