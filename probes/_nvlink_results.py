@@ -11,6 +11,7 @@ from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Observation,
 
 from . import _health_bus, _health_card, _health_links
 from ._health_card import PREFIX
+from ._nvlink_access import in_the_way
 from ._nvlink_rates import gigabytes
 from ._nvlink_seen import BYTE, HOST, NONE, ONE, RATIO, PairSeen, Picture, Seen, Taken, bound, checked, name_of
 from ._nvlink_tables import tables
@@ -75,7 +76,7 @@ def _pair(picture: Picture, pair: PairSeen, way: Way) -> Iterator[Seen]:
     late = f"{pair.title}: a direct copy of 16 bytes takes {(pair.copy_latency.value or 0) * 1e6:.1f} us"
     yield from checked(pair.copy_latency.measured("link.copy_latency", labels), "link_p2p_slower", late)
     yield from _shares(pair, way)
-    yield from _gain(pair, way)
+    yield from _gain(picture, pair, way)
     yield from data_of(pair)
     yield from _own(picture, pair)
     if way.kind is Kind.NVLINK and pair.access is not None:
@@ -85,19 +86,34 @@ def _pair(picture: Picture, pair: PairSeen, way: Way) -> Iterator[Seen]:
 
 
 def _shares(pair: PairSeen, way: Way) -> Iterator[Seen]:
-    """What a direct way carries of its target, one way and both."""
-    evidence = _target_line(way)
-    for name, taken, what in (
-        ("link.share", pair.one_way, "carries"),
-        ("link.share_both_ways", pair.both_ways, "carries, with the other way as busy,"),
-    ):
-        reading: Reading = Absent(AbsenceKind.NOT_SUPPORTED, pair.why or _NOT_DIRECT)
-        if pair.access is not False:
-            reading = share(taken, way)
-        part = f"{reading.value:.0%}" if isinstance(reading, Quantity) else ""
-        says = f"{pair.title} ({way.name}): it {what} {gigabytes(taken.value or 0)}, {part} of what it should"
-        method = way.target.formula and f"of {way.target.formula}"
-        yield from checked(Measurement(name, reading, pair.labels, method=method), "link_slow", says, evidence)
+    """What a direct way carries of its target, and what it keeps while the other way is as busy."""
+    reading: Reading = Absent(AbsenceKind.NOT_SUPPORTED, pair.why or _NOT_DIRECT)
+    if pair.access is not False:
+        reading = share(pair.one_way, way)
+    part = f"{reading.value:.0%}" if isinstance(reading, Quantity) else ""
+    says = f"{pair.title} ({way.name}): it carries {gigabytes(pair.one_way.value or 0)}, {part} of what it should"
+    method = way.target.formula and f"of {way.target.formula}"
+    measured = Measurement("link.share", reading, pair.labels, method=method)
+    yield from checked(measured, "link_slow", says, _target_line(way))
+    kept = _kept(pair, way)
+    says = (
+        f"{pair.title} ({way.name}): {gigabytes(pair.one_way.value or 0)} alone, "
+        f"{gigabytes(pair.both_ways.value or 0)} while the other way is as busy"
+    )
+    yield from checked(Measurement("link.kept_both_ways", kept, pair.labels), "link_slow", says)
+
+
+def _kept(pair: PairSeen, way: Way) -> Reading:
+    """The part of its bandwidth that a direction keeps while the other one is as busy."""
+    alone, busy = pair.one_way.reading, pair.both_ways.reading
+    if way.kind is Kind.CHIP:
+        why = "of NVLink-C2C each way is known to carry half while both are busy"
+        return Absent(AbsenceKind.NOT_SUPPORTED, why)
+    if isinstance(alone, Absent) or isinstance(busy, Absent):
+        return alone if isinstance(alone, Absent) else busy
+    if alone.value <= 0:
+        return Absent(AbsenceKind.UNREADABLE, "the bandwidth one way reads 0")
+    return Quantity(busy.value / alone.value, RATIO)
 
 
 def _target_line(way: Way) -> list[str]:
@@ -105,7 +121,7 @@ def _target_line(way: Way) -> list[str]:
     return [f"target: {gigabytes(float(target.value))}, {way.target.formula}"] if isinstance(target, Quantity) else []
 
 
-def _gain(pair: PairSeen, way: Way) -> Iterator[Seen]:
+def _gain(picture: Picture, pair: PairSeen, way: Way) -> Iterator[Seen]:
     """What going straight brings over a stop in the host's memory."""
     direct, staged = pair.one_way.reading, pair.through_host.reading
     reading: Reading
@@ -121,7 +137,8 @@ def _gain(pair: PairSeen, way: Way) -> Iterator[Seen]:
         f"{pair.title} ({way.name}): directly {gigabytes(pair.one_way.value or 0)}, "
         f"through the host {gigabytes(pair.through_host.value or 0)}"
     )
-    yield from checked(Measurement("link.direct_gain", reading, pair.labels), "link_p2p_slower", says)
+    hints = in_the_way(picture.machine, picture.cards.get(pair.start), picture.cards.get(pair.end))
+    yield from checked(Measurement("link.direct_gain", reading, pair.labels), "link_p2p_slower", says, hints)
 
 
 def data_of(pair: PairSeen) -> Iterator[Seen]:
