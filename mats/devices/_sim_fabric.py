@@ -298,11 +298,15 @@ class SimFabric:
 
     def _move(self, copy: Copy, repeats: int) -> None:
         """The bytes that arrive; repeats of a copy move the same ones."""
-        data = self._members[copy.start].fetch(copy.source, 0, copy.source.size)
-        arrived = _flipped(data, self._flips(copy.start, copy.end, len(data)))
-        ctypes.memmove(copy.destination.address, arrived, len(arrived))
+        size, arrived = copy.source.size, copy.destination.address
+        if self._plan.faults:
+            ctypes.memmove(arrived, self._members[copy.start].fetch(copy.source, 0, size), size)
+        else:
+            ctypes.memmove(arrived, copy.source.address, size)
+        for at, bits in self._flips(copy.start, copy.end, size).items():
+            ctypes.c_ubyte.from_address(arrived + at).value ^= bits
         if self._on_link("errors", copy.start, copy.end):
-            self._counters.add(self._fabric, copy.start, copy.end, len(data) * repeats)
+            self._counters.add(self._fabric, copy.start, copy.end, size * repeats)
 
     def _flips(self, start: int, end: int, size: int) -> Flips:
         """Bits that the way from ``start`` to ``end`` flips in ``size`` bytes, one in each word that it damages."""

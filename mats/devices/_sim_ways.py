@@ -7,6 +7,7 @@ card share the last, and both ways at once do not disturb each other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class Way:
         return min(speed for _, speed in self.stretches)
 
 
+@functools.cache
 def way_between(plan: FabricPlan, link: SimLink, start: int, end: int, *, direct: bool) -> Way:
     """The way of a copy from ``start`` to ``end``; ``direct``: they are connected, else it stops in the host."""
     slow = plan.of("slow", start, end)
