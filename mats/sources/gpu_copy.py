@@ -33,11 +33,10 @@ def parse_gpu_copy(text: str) -> MachineFacts:
     for number, line in enumerate(lines[:ROWS_AT_MOST]):
         last = number == len(lines) - 1 and not text.endswith("\n")
         match = _LINE.fullmatch(line.strip())
-        if match is not None and _WHOLE.fullmatch(match["figure"]):
+        if last and line.strip():
+            cut = "its last line has no end and is not taken"
+        elif match is not None and _WHOLE.fullmatch(match["figure"]):
             found.append(_transfer(match))
-            cut = "it may end within its last figure, since the line has no end" if last else ""
-        elif re.match(rf"(?:{_END})_", line.strip()) and last:
-            cut = "it ends within a line"
         elif _TROUBLE.fullmatch(line):
             errors.append(line.strip()[:300])
     if not found:

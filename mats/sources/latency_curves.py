@@ -29,7 +29,7 @@ from mats.sources._measured import (
 
 _KIB = 1 << 10
 _CLOCKS = re.compile(r"clock:((?:\s+[0-9]{2,5})+)\s*")
-_CHASE = re.compile(r"\s*([0-9]+)\s+([0-9]{1,5})\s+([0-9]+)\s+([0-9]+\.[0-9]+)\s+([0-9]+\.[0-9]+)\s*")
+_CHASE = re.compile(r"\s*([0-9]+)\s+([0-9]{1,5})\s+([0-9]+)\s+([0-9]+\.[0-9])\s+([0-9]+\.[0-9])\s*")
 _SWEEP_HEAD = re.compile(r"#\s*N \(bytes\)\s+\(KiB\)\s+\(MiB\)\s+cycles\s*")
 _SWEEP = re.compile(r"\s*([0-9]{1,15})\s+[0-9]+\s+[0-9]+\s+([0-9]+(?:\.[0-9]+)?)\s*")
 _UNITS = {"ns": (Unit.SECOND, "1e-9", "latency"), "gbps": (Unit.BYTE_PER_SECOND, GIGABYTE, "bandwidth")}
@@ -88,12 +88,12 @@ def parse_latency_sweep(text: str) -> MachineFacts:
     for number, line in enumerate(lines[:ROWS_AT_MOST]):
         if _SWEEP_HEAD.fullmatch(line):
             headed = True
+        elif line.strip() and number == len(lines) - 1 and not text.endswith("\n"):
+            cut = "its last line has no end and is not taken"
         elif found := _SWEEP.fullmatch(line):
             cycles = number_of(found[2])
             if cycles is not None:
                 points.append((Quantity(int(found[1]), Unit.BYTE), Quantity(cycles, Unit.COUNT)))
-        elif line.strip() and number == len(lines) - 1:
-            cut = "it ends within a line"
     if not (headed and points):
         raise MeasuredError("it holds no line of a working set")
     note = "the clock is not told: cycles cannot be turned into time"

@@ -107,8 +107,9 @@ def _between(each: TransferFacts) -> bool:
 
 def parse_nvbandwidth(text: str) -> MachineFacts:
     """Every run that stands in the text, text or JSON. Raises MeasuredError."""
-    if re.search(r'^\s*\{?\s*"nvbandwidth"\s*:|\{\s*"nvbandwidth"', text, re.MULTILINE):
-        return _of_json(text)
+    key = re.search(r'"nvbandwidth"\s*+:', text)
+    if key is not None:
+        return _of_json(text, max(text.rfind("{", 0, key.start()), 0))
     lines = lines_of(text)
     starts = [at for at, line in enumerate(lines) if _VERSION.match(line)] or [0]
     readers = [_read_text(lines[start:end]) for start, end in itertools.pairwise([*starts, len(lines)])]
@@ -199,8 +200,7 @@ def _offset(found: re.Match[str]) -> Quantity:
     return Quantity(int(found[1]) * _WORD if found[1] else int(found[2]), Unit.BYTE)
 
 
-def _of_json(text: str) -> MachineFacts:
-    start = text.find("{")
+def _of_json(text: str, start: int) -> MachineFacts:
     before, rest = text[:start], text[start:]
     try:
         whole, cut = loads(rest)
@@ -234,16 +234,18 @@ def _read_case(reader: _Reader, case: dict[str, Any]) -> None:
     reader.test = name if is_test(name) else "a test that is not named"
     title = _text(case.get("bandwidth_description")).strip()
     rows = [[_text(cell) for cell in list_of(row)] for row in list_of(case.get("bandwidth_matrix"))][:ROWS_AT_MOST]
-    if status == "waived":
+    if reader.cut and not status:
+        reader.notes += (
+            [f"{reader.test}: its figures are not taken, since the file ends within it"] if name or rows else []
+        )
+    elif status == "waived":
         reader.waived.append(_waived(name))
     elif rows and unit_of(title):
         for grid in blocks_of(reader.test, title, rows):
             reader.take(grid)
-    elif rows and reader.cut:
-        reader.notes.append(f"{reader.test}: its figures are not taken, since the file ends before their unit")
-    elif status and status not in ("passed", "running"):
+    elif status not in ("passed", "running"):
         reader.errors.append(f"{reader.test}: {status}")
-    elif status and not reader.cut:
+    elif not reader.cut:
         reader.notes.append(f"{reader.test}: it is said to be {status} and has no figures that can be read")
     _read_error(reader, _text(case.get("error")))
 
