@@ -41,7 +41,7 @@ def climb(
     data = _allocate(device, cache_of(info))
     if data is None:
         return Absent(AbsenceKind.INSUFFICIENT, "there is too little free memory for a working set beyond the caches")
-    climber = _Climber(device, flusher, data, cache_of(info), 8 if info.kind == "host" else 16, unit)
+    climber = Climber(device, flusher, data, cache_of(info), 8 if info.kind == "host" else 16, unit)
     rungs: list[Rung] = []
     try:
         size = SMALLEST
@@ -72,7 +72,7 @@ def _allocate(device: Device, cache: int) -> Buffer | None:
     return None
 
 
-class _Climber:
+class Climber:
     """The memory that is climbed on; ``words`` is what a line has."""
 
     def __init__(self, device: Device, flusher: Flusher, data: Buffer, cache: int, words: int, unit: int) -> None:

@@ -106,12 +106,13 @@ def _unusable(lines: Sequence[Line], parts: Sequence[float], usual: float) -> st
     return ""
 
 
-def clock_step(lines: Sequence[Line]) -> float:
+def clock_step(lines: Sequence[Line]) -> int:
     """Ticks between two readings that the clock can give: values a tick apart are one reading that was rounded."""
     readings = sorted({time for line in lines for time in (*line.cold, *line.hit)})
-    lower = readings[: max(2, len(readings) // 2)]
-    gaps = [after - before for before, after in itertools.pairwise(lower) if after - before > 1]
-    return statistics.median(gaps) if 2 * sum(gaps) > lower[-1] - lower[0] else 1.0
+    gaps = [after - before for before, after in itertools.pairwise(readings)]
+    if any(first == second == 1 for first, second in itertools.pairwise(gaps)):
+        return 1  # three in a row are no rounding
+    return min((gap for gap in gaps if gap > 1), default=1)
 
 
 def _scatter(parts: Sequence[float], usual: float) -> float:

@@ -57,10 +57,10 @@ _PRODUCTS: tuple[tuple[str, str], ...] = (
     ("B200", r"\bB200"),
     ("B300", r"\bB300"),
     ("RTX 2080 SUPER", r"RTX 2080 SUPER"),
-    ("RTX 3090", r"RTX 3090"),
-    ("RTX 4090", r"RTX 4090(?! *(Laptop|D))"),
+    ("RTX 3090", r"RTX 3090(?! *Ti)"),
+    ("RTX 4090", r"RTX 4090(?! *(Laptop|D\b))"),
     ("L40", r"\bL40\b"),
-    ("RTX 5090", r"RTX 5090(?! *(Laptop|D))"),
+    ("RTX 5090", r"RTX 5090(?! *(Laptop|D\b))"),
     ("RTX PRO 6000 Blackwell", r"RTX PRO 6000 Blackwell"),
 )
 REFERENCES: tuple[Reference, ...] = (
