@@ -225,7 +225,8 @@ def _single_line(table: Table, chart: Chart, rows: Sequence[dict[str, int]]) -> 
     columns = tuple(next(column for column in table.columns if column.name == name) for name in names)
     kept = tuple(tuple(cells_of(table, name)[index] for name in names) for index in indices)
     grid = grid_of(Table(table.name, table.title, columns, kept), alone=logarithmic(chart))
-    heights = numbers_of([row[-1] for row in kept])
+    ys = cells_of(table, chart.value)
+    heights = numbers_of([ys[index] for index in indices])
     bars = [_height(value, heights, chart.log_y) for value in heights]
     return replace(
         grid,
@@ -307,7 +308,7 @@ def matrix_grid(table: Table, chart: Chart) -> Grid | None:
     )
     unit = f" [{scale.unit}]" if scale and scale.unit else ""
     heads = (
-        printable(f"{spelled(chart.row)} \\ {spelled(chart.column)}"),
+        printable(f"{spelled(chart.row)}\\{spelled(chart.column)}"),
         *(printable(across) for across in square.columns),
     )
     unseen = any(isinstance(cell, Absent) for cell in values)

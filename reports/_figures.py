@@ -1,47 +1,22 @@
-"""Plots of a probe's tables as Plotly specifications, each with the same figures as a table of text.
+"""Plots of the tables that need one of their own, such as error records, each with its figures as a table of text.
 
-Specifications are plain data: nothing of Plotly is imported here. Long series are thinned for the eye, keeping the
-lowest and highest of every interval, and the caption says so.
+Long series are thinned for the eye, keeping the lowest and highest of every interval, and the caption says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from mats.model import Cell, Observation, Table, Unit
 
 from ._format import plural, printable, scale_for
-from ._grid import Grid, grid_of, intervals_grid, ranges_grid
-
-MAX_POINTS = 1500
-"""Points of one line of a plot."""
-
-MAX_ROWS = 500
-"""Rows of evidence shown as text; the saved run has all."""
-
-_COLOURS = ("#2f7ed8", "#d9730d", "#2a9d67", "#b0489b", "#7a6ff0", "#c0392b")
-"""Told apart on light and on dark ground."""
-
-Number = int | float
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A plot with its caption; ``grid`` holds its figures for those who see no plot. ``data``, ``layout``: Plotly's."""
-
-    key: str
-    title: str
-    caption: str
-    data: tuple[dict[str, Any], ...]
-    layout: dict[str, Any]
-    grid: Grid | None
+from ._grid import grid_of, intervals_grid, ranges_grid
+from ._plot import COLOURS, MAX_POINTS, MAX_ROWS, Figure, Number, axis, colours, rounded, thinned
 
 
 def figures_of(observation: Observation) -> tuple[Figure, ...]:
     """Every plot that the tables of an observation allow, errors first."""
-    tables = {table.name: table for table in observation.tables if table.rows}
+    tables = {table.name: table for table in observation.tables if table.rows and not table.chart}
     made: list[Figure | None] = []
     if "page_errors" in tables:
         made.append(_pages(tables["page_errors"]))
@@ -74,28 +49,6 @@ def _points(xs: Iterable[Cell], ys: Iterable[Cell]) -> list[tuple[Number, Number
     return [(x, y) for x, y in zip(xs, ys, strict=True) if isinstance(x, int | float) and isinstance(y, int | float)]
 
 
-def thinned(points: Sequence[tuple[Number, Number]], limit: int = MAX_POINTS) -> list[tuple[Number, Number]]:
-    """At most ``limit`` of the points in their order: the lowest and the highest of every equal share of them."""
-    if len(points) <= limit:
-        return list(points)
-    shares = max(limit // 2, 1)
-    kept: list[tuple[Number, Number]] = []
-    for share in range(shares):
-        part = range(share * len(points) // shares, (share + 1) * len(points) // shares)
-        ends = {min(part, key=lambda at: points[at][1]), max(part, key=lambda at: points[at][1])}
-        kept += [points[at] for at in sorted(ends)]
-    return kept
-
-
-def _axis(name: str, unit: str) -> dict[str, Any]:
-    return {"title": {"text": f"{name} [{unit}]" if unit else name}}
-
-
-def _rounded(values: Iterable[Number]) -> list[Number]:
-    """Six digits are more than a screen shows, and keep the page small."""
-    return [value if isinstance(value, int) else float(f"{value:.6g}") for value in values]
-
-
 def _sweeps(table: Table, value: str) -> Figure | None:
     """Duration or bandwidth of every chunk sweep over time, a line for each operation."""
     columns = _columns(table, "time", "operation", value)
@@ -106,7 +59,7 @@ def _sweeps(table: Table, value: str) -> Figure | None:
     time_scale = scale_for(Unit.SECOND, [cell for cell in times if isinstance(cell, int | float)])
     scale = scale_for(_unit(table, value), [cell for cell in values if isinstance(cell, int | float)])
     data, drawn, total = [], 0, 0
-    for name, colour in zip(names, _cycle(_COLOURS, len(names)), strict=True):
+    for name, colour in zip(names, colours(len(names)), strict=True):
         chosen = [at for at, operation in enumerate(operations) if operation == name]
         points = _points((times[at] for at in chosen), (values[at] for at in chosen))
         kept = thinned(points)
@@ -116,8 +69,8 @@ def _sweeps(table: Table, value: str) -> Figure | None:
                 "type": "scatter",
                 "mode": "markers",
                 "name": printable(name),
-                "x": _rounded(x / time_scale.divisor for x, _ in kept),
-                "y": _rounded(y / scale.divisor for _, y in kept),
+                "x": rounded(x / time_scale.divisor for x, _ in kept),
+                "y": rounded(y / scale.divisor for _, y in kept),
                 "marker": {"color": colour, "size": 5},
             }
         )
@@ -127,16 +80,12 @@ def _sweeps(table: Table, value: str) -> Figure | None:
     if drawn < total:
         caption = f"{drawn:,} of {total:,} chunk sweeps drawn: the lowest and the highest of every interval of time."
     layout = {
-        "xaxis": _axis("time", time_scale.unit),
-        "yaxis": _axis(value, scale.unit) | {"rangemode": "tozero"},
+        "xaxis": axis("time", time_scale.unit),
+        "yaxis": axis(value, scale.unit) | {"rangemode": "tozero"},
         "showlegend": True,
     }
     title = "Duration of chunk sweeps over time" if value == "duration" else "Bandwidth of chunk sweeps over time"
     return Figure(f"sweeps-{value}", title, caption, tuple(data), layout, intervals_grid(table, value, "operation"))
-
-
-def _cycle(items: Sequence[str], count: int) -> Iterator[str]:
-    return (items[at % len(items)] for at in range(count))
 
 
 def _conditions(table: Table) -> Iterator[Figure]:
@@ -164,12 +113,12 @@ def _conditions(table: Table) -> Iterator[Figure]:
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": printable(name.replace("_", " ")),
-                "x": _rounded(x for x, _ in thinned(points)),
-                "y": _rounded(y / scale.divisor for _, y in thinned(points)),
+                "x": rounded(x for x, _ in thinned(points)),
+                "y": rounded(y / scale.divisor for _, y in thinned(points)),
                 "line": {"color": colour, "shape": "hv"},
                 "marker": {"color": colour, "size": 4},
             }
-            for name, points, colour in zip(names, all_points, _cycle(_COLOURS, len(names)), strict=True)
+            for name, points, colour in zip(names, all_points, colours(len(names)), strict=True)
             if points
         )
         total = sum(len(points) for points in all_points)
@@ -179,11 +128,11 @@ def _conditions(table: Table) -> Iterator[Figure]:
             caption = f"{drawn:,} of {total:,} readings drawn: the lowest and the highest of every interval of time."
         if grid is None:
             caption += " Its table stands with the first plot of the conditions."
-        axis = names[0].replace("_", " ") if len(names) == 1 else "clock" if unit is Unit.HERTZ else "reading"
-        heights = _axis(axis, scale.unit)
+        name = names[0].replace("_", " ") if len(names) == 1 else "clock" if unit is Unit.HERTZ else "reading"
+        heights = axis(name, scale.unit)
         if unit is Unit.COUNT:
             heights |= {"rangemode": "tozero", "tickformat": ",d"}
-        layout = {"xaxis": _axis("time", "s"), "yaxis": heights, "showlegend": len(names) > 1}
+        layout = {"xaxis": axis("time", "s"), "yaxis": heights, "showlegend": len(names) > 1}
         title = titles.get(unit) or f"{names[0].replace('_', ' ').capitalize()} over time"
         yield Figure(f"conditions-{unit.name.lower()}", title, caption, data, layout, grid)
         grid = None  # one table has the ranges of all of them
@@ -219,21 +168,21 @@ def _pages(table: Table) -> Figure | None:
     if not pages:
         return None
     kept = sorted(sorted(pages, key=lambda page: -page[1])[: MAX_POINTS * 2])
-    offsets, axis = _offsets([address for address, _ in kept])
+    offsets, place = _offsets([address for address, _ in kept])
     trace = {
         "type": "scatter",
         "mode": "markers",
         "name": "errors",
-        "x": _rounded(offsets),
+        "x": rounded(offsets),
         "y": [errors for _, errors in kept],
         "text": [f"0x{address:x}" for address, _ in kept],
-        "marker": {"color": _COLOURS[5], "size": 6},
+        "marker": {"color": COLOURS[5], "size": 6},
         "cliponaxis": False,
     }
     caption = f"{plural(len(pages), 'page')} with errors. A virtual address is not a place on a chip."
     if len(kept) < len(pages):
         caption = f"The {len(kept):,} pages with most errors of {len(pages):,} with any. {caption.partition('. ')[2]}"
-    layout = {"xaxis": {"title": {"text": axis}}, "yaxis": _axis("errors", "") | {"rangemode": "tozero"}}
+    layout = {"xaxis": {"title": {"text": place}}, "yaxis": axis("errors", "") | {"rangemode": "tozero"}}
     return Figure("page-errors", "Errors by address", caption, (trace,), layout, grid_of(table, MAX_ROWS))
 
 
@@ -257,26 +206,26 @@ def _error_map(table: Table) -> Figure | None:
     step = -(-total // (MAX_POINTS * 2))
     kept = {name: found[::step] for name, found in flips.items()}
     addresses = [address for found in kept.values() for address, _ in found]
-    offsets, axis = _offsets(addresses)
+    offsets, place = _offsets(addresses)
     placed = dict(zip(addresses, offsets, strict=True))
     data = tuple(
         {
             "type": "scatter",
             "mode": "markers",
             "name": name,
-            "x": _rounded(placed[address] for address, _ in found),
+            "x": rounded(placed[address] for address, _ in found),
             "y": [bit for _, bit in found],
             "marker": {"color": colour, "size": 5},
         }
-        for (name, found), colour in zip(kept.items(), (_COLOURS[1], _COLOURS[0]), strict=True)
+        for (name, found), colour in zip(kept.items(), (COLOURS[1], COLOURS[0]), strict=True)
         if found
     )
     caption = f"{plural(total, 'wrong bit')} of {plural(len(table.rows), 'recorded error')}."
     if step > 1:
         caption = f"{caption[:-1]}, one of {step:,} drawn."
     layout = {
-        "xaxis": {"title": {"text": axis}},
-        "yaxis": _axis("bit of the 64-bit word", "") | {"range": [-1, 64], "dtick": 8},
+        "xaxis": {"title": {"text": place}},
+        "yaxis": axis("bit of the 64-bit word", "") | {"range": [-1, 64], "dtick": 8},
         "showlegend": True,
     }
     return Figure("error-map", "Wrong bits by address", caption, data, layout, grid_of(table, MAX_ROWS))
@@ -298,12 +247,12 @@ def _bits(table: Table) -> Figure | None:
             "y": [y for _, y in _points(bits, values)],
             "marker": {"color": colour},
         }
-        for name, values, colour in (("0 to 1", up, _COLOURS[1]), ("1 to 0", down, _COLOURS[0]))
+        for name, values, colour in (("0 to 1", up, COLOURS[1]), ("1 to 0", down, COLOURS[0]))
     )
     layout = {
         "barmode": "stack",
-        "xaxis": _axis("bit of the 64-bit word", "") | {"range": [-1, 64], "dtick": 8},
-        "yaxis": _axis("wrong bits", ""),
+        "xaxis": axis("bit of the 64-bit word", "") | {"range": [-1, 64], "dtick": 8},
+        "yaxis": axis("wrong bits", ""),
         "showlegend": True,
     }
     seen = Table(
@@ -332,9 +281,9 @@ def _popcount(table: Table) -> Figure | None:
         "name": "words",
         "x": [bits for bits, _ in points],
         "y": [words for _, words in points],
-        "marker": {"color": _COLOURS[2]},
+        "marker": {"color": COLOURS[2]},
     }
-    axis = _axis("wrong bits in a word", "") | {"range": [0, most + 1], "dtick": 1 if most < 16 else 8}
-    layout = {"xaxis": axis, "yaxis": _axis("words", "")}
+    bits = axis("wrong bits in a word", "") | {"range": [0, most + 1], "dtick": 1 if most < 16 else 8}
+    layout = {"xaxis": bits, "yaxis": axis("words", "")}
     caption = "Single bits point to cells or lines; about half of the bits, to words from another place."
     return Figure("popcount", "Wrong bits in a word", caption, (trace,), layout, grid_of(table))

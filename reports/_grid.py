@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mats.model import Absent, Cell, Chart, Column, Measurement, Quantity, Table, Unit
 
@@ -75,9 +75,12 @@ def _alone(column: Column, cells: Sequence[Cell]) -> tuple[str, tuple[str, ...],
 
 
 def cell_words(cell: Cell, unit: Unit | None) -> str:
-    """A cell with its unit, in the prefix that suits it alone."""
+    """A cell with its unit, in the prefix that suits it alone; a size that is a whole number of it without decimals."""
     if isinstance(cell, int | float):
-        return quantity_text(Quantity(cell, unit or Unit.COUNT))
+        scale = scale_for(unit or Unit.COUNT, (cell,))
+        whole = unit is Unit.BYTE and float(cell / scale.divisor).is_integer()
+        text = number_text(cell, replace(scale, decimals=0) if whole else scale)
+        return f"{text} {scale.unit}" if scale.unit else text
     return cell_text(cell)
 
 

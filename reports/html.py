@@ -6,9 +6,10 @@ also in a table. The page forbids itself every request (Content-Security-Policy)
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 from mats.model import Quantity, Result, Run
 from mats.report import Report
 
-from ._figures import MAX_ROWS, Figure, figures_of
+from ._chart_figures import chart_figures
+from ._figures import figures_of
 from ._format import (
     duration_text,
     measurement_name,
@@ -32,6 +34,7 @@ from ._grid import SERIES, Grid, grid_of, ranges_grid, statistic_text
 from ._matrix import Matrix, matrices, readings_matrix
 from ._part_tables import PartTables, without_constants
 from ._parts import account_text, evidence_lines, part_label, reading_text_of
+from ._plot import MAX_ROWS, Figure
 from ._view import (
     NOTHING_MISSING,
     TargetView,
@@ -69,9 +72,10 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One probe's part of a target's section."""
+    """One probe's part of a target's section: its charts come before its tables, the other plots after them."""
 
     result: Result
+    charts: tuple[_Plot, ...]
     grids: tuple[Grid, ...]
     plots: tuple[_Plot, ...]
     limits: Grid
@@ -104,7 +108,7 @@ def render_page(run: Run, script: Callable[[], str]) -> str:
     from markupsafe import Markup
 
     targets = tuple(_target(view, number) for number, view in enumerate(target_views(run), start=1))
-    plots = [plot for target in targets for part in target.parts for plot in part.plots]
+    plots = [plot for target in targets for part in target.parts for plot in (*part.charts, *part.plots)]
     environment = _environment()
     return environment.get_template("run.html.j2").render(
         run=run,
@@ -125,8 +129,9 @@ def _resource(name: str) -> str:
     return resources.files(__package__).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _environment() -> jinja2.Environment:
-    """Templates in which every text is escaped and printable, and a misspelt name is an error."""
+    """Templates in which every text is escaped and printable, and a misspelt name is an error; compiled once."""
     import jinja2
     from markupsafe import Markup
 
@@ -174,16 +179,17 @@ def _target(view: TargetView, number: int) -> _Target:
 
 
 def _part(view: TargetView, result: Result, id: str) -> _Part:
+    charts = tuple(_Plot(f"{id}-{figure.key}", figure) for figure in chart_figures(result.observation))
     if part_label(result.observation):
-        return _folded_part(view, result)
-    figures = figures_of(result.observation)
-    drawn = {figure.grid.name for figure in figures if figure.grid}
-    return _Part(
-        result=result,
-        grids=tuple(grid for grid in _grids(result, drawn) if grid.rows),
-        plots=tuple(_Plot(f"{id}-{figure.key}", figure) for figure in figures),
-        limits=_limits_grid(result),
-    )
+        return _folded_part(view, result, charts)
+    plots = tuple(_Plot(f"{id}-{figure.key}", figure) for figure in figures_of(result.observation))
+    grids = tuple(grid for grid in _grids(result, _drawn((*charts, *plots))) if grid.rows)
+    return _Part(result, charts, grids, plots, _limits_grid(result))
+
+
+def _drawn(plots: Sequence[_Plot]) -> set[str]:
+    """The tables that stand with a plot, and need not stand on their own."""
+    return {plot.figure.grid.name for plot in plots if plot.figure.grid}
 
 
 def _is_narrow(grid: Grid) -> bool:
@@ -191,7 +197,7 @@ def _is_narrow(grid: Grid) -> bool:
     return sum(max(len(head), *(len(row[at]) for row in grid.rows)) + 2 for at, head in enumerate(grid.heads)) <= 130
 
 
-def _folded_part(view: TargetView, result: Result) -> _Part:
+def _folded_part(view: TargetView, result: Result, charts: tuple[_Plot, ...]) -> _Part:
     tables = PartTables(result, view.kind)
     telling, quiet = matrices(result, view.kind)
     folded = _Folded(
@@ -201,7 +207,9 @@ def _folded_part(view: TargetView, result: Result) -> _Part:
         quiet=quiet,
         readings=readings_matrix(result),
     )
-    return _Part(result, tuple(grid_of(table, MAX_ROWS) for table in tables.others), (), _limits_grid(result), folded)
+    drawn = _drawn(charts)
+    grids = tuple(grid_of(table, MAX_ROWS) for table in tables.others if table.name not in drawn)
+    return _Part(result, charts, grids, (), _limits_grid(result), folded)
 
 
 def _grids(result: Result, drawn: set[str]) -> Iterator[Grid]:

@@ -24,6 +24,11 @@
       layout[axis] = Object.assign({ gridcolor: colour("line"), linecolor: colour("line"), zerolinecolor: colour("line"),
         automargin: true, separatethousands: true, exponentformat: "none" }, layout[axis]);
     });
+    if (layout.coloraxis) {
+      layout.coloraxis.colorscale = "cmid" in layout.coloraxis
+        ? [[0, colour("cool")], [0.5, colour("middle")], [1, colour("hot")]]
+        : [[0, colour("pale")], [1, colour("deep")]];
+    }
     return layout;
   }
 

@@ -8,6 +8,7 @@ from mats.model import (
     AbsenceKind,
     Absent,
     Cell,
+    Chart,
     Column,
     Diagnosis,
     Finding,
@@ -49,6 +50,22 @@ measurements = st.builds(
 cells: st.SearchStrategy[Cell] = st.one_of(numbers, text, absences, st.sampled_from(["0", "1"]))
 
 
+def charts(names: list[str], numbers: list[str]) -> st.SearchStrategy[Chart]:
+    """Charts of every kind that a table with columns of these names may have; those of ``numbers`` have a unit."""
+    if not names:
+        return st.nothing()
+    name, maybe, logs = st.sampled_from(names), st.sampled_from([*names, ""]), st.booleans()
+    hover = st.lists(name, max_size=1).map(tuple)
+    matrices = st.builds(Chart.matrix, name, name, name, hover=hover)
+    if not any(numbers):
+        return matrices
+    number = st.sampled_from([column for column in numbers if column])
+    curves = st.builds(Chart.curve, number, number, maybe, hover=hover, log_x=logs, log_y=logs)
+    return (
+        matrices | curves | st.builds(Chart.histogram, number) | st.builds(Chart.heat_map, number, maybe, hover=hover)
+    )
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     names = ["gpu", "address", "expected", "actual", "time", "errors", "bit", "operation", "duration", "words"]
@@ -58,8 +75,10 @@ def tables(draw: st.DrawFn) -> Table:
         )
     )
     rows = draw(st.lists(st.tuples(*(cells for _ in columns)), max_size=3))
+    drawn = [column.name for column in columns if all(c.unit for c in columns if c.name == column.name)]
+    chart = draw(st.none() | charts([column.name for column in columns if column.name], drawn))
     kinds = ["errors", "sweeps", "conditions", "bit_histogram", "page_errors", "popcount_histogram", "latency"]
-    return Table(draw(st.sampled_from(kinds) | text), draw(text), tuple(columns), tuple(rows))
+    return Table(draw(st.sampled_from(kinds) | text), draw(text), tuple(columns), tuple(rows), chart)
 
 
 observations = st.builds(

@@ -9,11 +9,12 @@ import pytest
 from mats.model import Run
 from mats.reports import console, html, json_run, junit, prometheus
 
+from .example_charts import charted
 from .example_runs import EXAMPLES
 from .golden import check_golden
 from .health_runs import broken_machine, laptop
 
-RUNS = {**EXAMPLES, "health_broken": broken_machine, "health_laptop": laptop}
+RUNS = {**EXAMPLES, "charted": charted, "health_broken": broken_machine, "health_laptop": laptop}
 
 REPORTS: dict[str, Callable[[Run], str]] = {
     "run.json": json_run.REPORT.render,

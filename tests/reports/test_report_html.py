@@ -12,7 +12,8 @@ import pytest
 
 from mats.model import Column, Observation, Run, Table, Unit, Verdict
 from mats.reports import html as page
-from mats.reports._figures import MAX_POINTS, figures_of, thinned
+from mats.reports._figures import figures_of
+from mats.reports._plot import MAX_POINTS, thinned
 
 from .example_runs import (
     EXAMPLES,
