@@ -140,7 +140,7 @@ def _nothing_judged(
         if isinstance(measurement.reading, Absent)
     )
     why = "; ".join(absent)
-    if not any(isinstance(measurement.reading, Quantity) for measurement in observation.measurements):
+    if not observation.figures:
         return [f"nothing was measured: {why}" if why else "nothing was measured"]
     if limits and not applicable:
         return [f"no limit of this probe applies to a target of kind {kind or '(not known)'}"]

@@ -16,7 +16,7 @@ from typing import cast
 
 from mats.device import Device, DeviceError, DeviceLost, HeldBy
 from mats.fabric import Fabric, Lender
-from mats.model import Result, TargetInfo
+from mats.model import Result, TargetInfo, Verdict
 from mats.probe import UsageError
 from mats.slot import Clock, Recorded, Slot, Stop, Task, Terms, describe, not_opened, recorded_result, resumed_result
 from mats.source import NothingThere, Source, SourceError
@@ -244,7 +244,10 @@ class Lane:
         except BaseException as error:
             self._say(Crash(f"{task.probe.name} on {target.name}", traceback.format_exc()))
             result = slot.ended(describe(error), error=True)
-        self._say(Finished(result))
+        if target.paths and not task.asked and result.verdict is Verdict.UNKNOWN and not result.observation.figures:
+            self._pass_over([slot], result.reason)  # of several that read files, each is for files of its own
+        else:
+            self._say(Finished(result))
 
     def _result(self, slot: Slot) -> Result:
         """What comes of a probe. Raises what the probe and the device raise."""

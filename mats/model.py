@@ -273,6 +273,11 @@ class Observation:
     partial: str = ""
     """Why the probe stopped early, or empty when it ran to its end."""
 
+    @property
+    def figures(self) -> bool:
+        """Whether anything was measured at all."""
+        return any(isinstance(measurement.reading, Quantity) for measurement in self.measurements)
+
 
 class SourceKind(enum.StrEnum):
     DEFINITION = "definition"

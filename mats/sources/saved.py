@@ -81,13 +81,13 @@ def open_source(paths: Sequence[Path]) -> Source:
     """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU.
 
     Of what other tools measured of speeds only wrong data and versions tell of the state of a GPU: files of nothing
-    else are refused with the command that reads them.
+    else are NothingThere, with the command that reads them.
     """
     evidence = read_files(paths)
     speeds = [found for found in evidence.found if found.kind in MEASURED]
     machine = machine_of(evidence)
     if speeds and len(speeds) == len(evidence.found) and not machine.claims:
-        raise UsageError(f"{_speed(speeds[0])} and nothing of the state of a GPU: mats nvlink-test --from reads it")
+        raise NothingThere(f"{_speed(speeds[0])} and nothing of the state of a GPU: mats nvlink-test --from reads it")
     notes = [f"{_speed(found)}: mats nvlink-test --from judges that" for found in speeds]
     return _source(paths, evidence, replace(machine, notes=(*machine.notes, *notes)))
 

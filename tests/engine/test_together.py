@@ -15,7 +15,7 @@ from mats.codec import run_from_json, run_to_json
 from mats.device import Device, DeviceError, DeviceLost, HeldBy
 from mats.devices._sim_fabric import SimFabric
 from mats.fabric import Fabric, Lender
-from mats.model import Observation, Run, Verdict
+from mats.model import AbsenceKind, Absent, Observation, Run, Verdict
 from mats.probe import Context, Option, OptionKind, UsageError
 from mats.slot import Terms
 from mats.source import NothingThere
@@ -33,6 +33,7 @@ from .fakes import (
     RecordedDevice,
     printed,
     probe,
+    seen,
     target_info,
     told,
 )
@@ -310,32 +311,35 @@ def test_all_of_the_host_leaves_gpus_alone(tmp_path: Path) -> None:
     assert verdicts(run_from_json(printed(world))) == {("host", "stress"): Verdict.PASS}
 
 
-def links_told(fabric: Fabric, _context: Context) -> Observation:
-    if not fabric.facts().partial:
-        raise NothingThere("the files tell of no link")
-    return CLEAN
+def nothing_there(_fabric: Fabric, _context: Context) -> Observation:
+    raise NothingThere("the files tell of no link")
 
 
-READS_LINKS = probe(links_told, "links", kinds=KINDS, options=(FROM,), together=True, order=90)
+def nothing_measured(_fabric: Fabric, _context: Context) -> Observation:
+    return Observation((seen(Absent(AbsenceKind.NOT_FOUND, "the files tell of no link")),))
 
 
-def test_files_that_tell_of_no_link_are_unknown_by_name_and_passed_over_by_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("measure", [nothing_there, nothing_measured])
+def test_files_that_tell_of_no_link_are_unknown_by_name_and_passed_over_by_all(tmp_path: Path, measure: Any) -> None:
     # given
     (tmp_path / "a.txt").write_text("a")
+    reads_links = probe(measure, "links", kinds=KINDS, options=(FROM,), together=True, order=90)
     planned = {
         "fabrics": {"file:a.txt": FakeFabric(target_info("file:a.txt", "file"))},
         "sources": {"file:a.txt": FakeSource(target_info("file:a.txt", "file"))},
     }
     # when
-    by_name, named_world = do(tmp_path, "links --json a.txt", READS_LINKS, **planned)
-    by_all, world = do(tmp_path, "all --json a.txt", HEALTH, READS_LINKS, **planned)
+    by_name, named_world = do(tmp_path, "links --json a.txt", reads_links, **planned)
+    by_all, world = do(tmp_path, "all --json a.txt", HEALTH, reads_links, **planned)
+    required, _world = do(tmp_path, "all --json a.txt --require links", HEALTH, reads_links, **planned)
     # then
     run = run_from_json(printed(world))
-    assert by_name == 3
-    assert "mats: not known: links on file:a.txt: the files tell of no link" in told(named_world)
-    assert by_all == 0
+    assert (by_name, by_all, required) == (3, 0, 3)
+    assert "the files tell of no link" in told(named_world)
     assert verdicts(run) == {("file:a.txt", "health"): Verdict.PASS}
-    assert run.notes == ("links was not run: the files tell of no link",)
+    (note,) = run.notes
+    assert note.startswith("links was not run: ")
+    assert note.endswith("the files tell of no link")
 
 
 def saved_run() -> Run:

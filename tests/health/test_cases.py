@@ -333,14 +333,14 @@ def test_the_conclusion_is_printed_for_a_person(case: Case) -> None:
     "name",
     ["links/nvbandwidth_gen3.json", "links/all_reduce_nv4_pair.txt", "links/p2p_l40s_x2_pcie4.txt"],
 )
-def test_results_of_speed_tests_are_refused_in_a_sentence(name: str) -> None:
+def test_results_of_speed_tests_are_unknown_in_a_sentence(name: str) -> None:
     world = World(stdout=io.StringIO(), stderr=io.StringIO(), environment={})
 
     code = main(["health", "--from", str(path(name))], world)
 
-    assert code == UNUSABLE
+    assert code == UNKNOWN
     assert isinstance(world.stderr, io.StringIO)
-    assert "tells nothing of the state of a GPU" in world.stderr.getvalue()
+    assert "nothing of the state of a GPU: mats nvlink-test --from reads it" in world.stderr.getvalue()
 
 
 def test_several_files_are_one_machine() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mats.facts import LogFacts, MachineFacts, PathLink, PciDevice, endpoints, narrowest, path_of
 from mats.model import Absent, Quantity
-from mats.probe import UsageError
+from mats.source import NothingThere
 from mats.sources.saved import open_source
 
 from . import saved
@@ -340,7 +340,9 @@ def test_bar1_of_a_bare_resource_file_is_found_by_its_kind_and_size() -> None:
     ["nvbandwidth_v0.10_h100x4.txt", "all_reduce_nv4_pair.txt", "p2p_l40s_x2_pcie4.txt", "nvbandwidth_gen3.json"],
 )
 def test_health_refuses_results_of_a_speed_test_and_says_what_reads_them(name: str) -> None:
-    with pytest.raises(UsageError, match="nothing of the state of a GPU: mats nvlink-test --from reads it") as refused:
+    with pytest.raises(
+        NothingThere, match="nothing of the state of a GPU: mats nvlink-test --from reads it"
+    ) as refused:
         read(f"links/{name}")
 
     assert "\n" not in str(refused.value)
