@@ -14,7 +14,7 @@ from ._nvlink_seen import COUNT, RATIO, Seen, checked, name_of
 _MINUTE = 60.0
 _ALLOWED, _ALLOWED_FIFTH = 16, 32
 """Corrected PCIe errors a minute that DCGM lets pass, and those of a Gen5 x16 link."""
-_PACKETS, _DISCARDS = ("tx packets", "rx packets"), "tx discards"
+_DISCARDS = "tx discards"
 _OTHERS = ("malformed", "overrun", "rx ", "integrity", "effective errors")
 _NO_LOSS = "NVLink before 5 and PCIe count no lost packets: they send again, or the program ends"
 _KINDS = ("correctable", "nonfatal", "fatal")
@@ -40,7 +40,7 @@ def _nvlink(label: str, card: Card, later: Card, seconds: float) -> Iterator[See
         ("link.nvlink_other_errors", "other", "link_errors"),
     ):
         hit = {what: count for what, count in grown.items() if _kind(what[1]) == kind}
-        reading = _total(hit, "NVLink counters: none is told for this GPU")
+        reading = _total(hit, f"{_what(kind)}: none are counted on this GPU")
         lines = [f"link {link}, {name}: +{by:,g}" for (link, name), count in hit.items() if (by := value_of(count))]
         says = f"{name_of(label)}: {_what(kind)} grew by {_number(reading)} while its links were busy"
         yield from checked(Measurement(name, reading, labels, method="after less before"), fault, says, lines)
@@ -108,7 +108,12 @@ def _number(reading: Reading) -> str:
 
 def _loss(label: str, card: Card, later: Card, grown: Mapping[tuple[int, str], Reading]) -> Measurement:
     """Discarded of all sent and received packets, where the hardware counts both."""
-    packets = {what: count for what, count in grown.items() if what[1] in _PACKETS}
+    now = _links(later)
+    packets: dict[tuple[int, str], Reading] = {
+        (number, "packets"): _difference(link.packets, now[number].packets, f"NVLink {number}, packets")
+        for number, link in _links(card).items()
+        if number in now and isinstance(link.packets, Quantity)
+    }
     discards = {what: count for what, count in grown.items() if what[1] == _DISCARDS}
     reading: Reading
     if not packets or not discards:

@@ -22,9 +22,13 @@ ATTEMPTS = 3
 METHOD = "a chain of dependent loads by one thread, per load; the lines lie in the other GPU's cache"
 
 
-def load_delay(walker: Seat, owner: Seat, seed: int) -> Taken:
+def draw_chain(seed: int) -> tuple[int, ...]:
+    """Where the lines of the chain are, as word offsets within a page, in the order in which they are walked."""
+    return draw_order(PAGE, CHAIN_LINES, random.Random(f"link {seed}"))
+
+
+def load_delay(walker: Seat, owner: Seat, order: tuple[int, ...]) -> Taken:
     """Seconds of one load by ``walker`` from the memory of ``owner``, to which it is connected. Raises DeviceError."""
-    order = draw_order(PAGE, CHAIN_LINES, random.Random(f"link {seed}"))
     chain = part(owner.sink, PAGE)
     piece = Buffer(owner.order.address, 8 * len(order))
     owner.device.copy(piece, struct.pack(f"<{len(order)}Q", *order))

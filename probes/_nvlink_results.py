@@ -164,7 +164,7 @@ def _own(picture: Picture, pair: PairSeen) -> Iterator[Seen]:
             continue
         reading = taken.reading if isinstance(taken.reading, Absent) else Quantity(taken.reading.value / asked, RATIO)
         measured = Measurement(name, reading, pair.labels, method="of what was asked for")
-        yield from checked(measured, "link_slow", f"{pair.title}: {own_words(name, taken, asked)}")
+        yield from checked(measured, "", f"{pair.title}: {own_words(name, taken, asked)}")
 
 
 def _beside_others(pairs: Sequence[PairSeen], ways: Ways) -> Iterator[Seen]:

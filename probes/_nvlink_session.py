@@ -17,7 +17,7 @@ from ._health_card import Card, cards_of
 from ._nvlink_access import why_no_access
 from ._nvlink_bench import SMALL, Seat, Timer, copy_size, part, seat
 from ._nvlink_counters import growth
-from ._nvlink_delay import load_delay
+from ._nvlink_delay import draw_chain, load_delay
 from ._nvlink_groups import measure_groups
 from ._nvlink_results import data_of, observe
 from ._nvlink_seen import COUNT, Own, PairSeen, Picture, Seen, Taken, not_taken
@@ -110,7 +110,7 @@ def test_links(fabric: Fabric, context: Context) -> Observation:
     size = copy_size(members, settings.size)
     used = sorted({place for pair in pairs for place in pair})
     seats = {place: seat(place, labels[place], members[place], size) for place in used}
-    return _Session(fabric, context, settings, before, infos, labels, seats).measure(pairs)
+    return _Session(fabric, context, settings, before, infos, labels, seats, draw_chain(settings.seed)).measure(pairs)
 
 
 @dataclass(slots=True)
@@ -124,6 +124,7 @@ class _Session:
     infos: Sequence[TargetInfo]
     labels: Sequence[str]
     seats: Mapping[int, Seat]
+    order: tuple[int, ...]
     partial: str = ""
     pairs: list[PairSeen] = field(default_factory=list)
     own_checks: list[PairSeen] = field(default_factory=list)
@@ -221,7 +222,7 @@ class _Session:
             both = timer.rates([_copy(start, end) for start, end in ways], _BOTH_WAYS, start_of_one)
             measured = [replace(pair, both_ways=rate) for pair, rate in zip(measured, both, strict=True)]
         loads = [
-            load_delay(start, end, self.settings.seed) if pair.access else Taken()
+            load_delay(start, end, self.order) if pair.access else Taken()
             for (start, end), pair in zip(ways, measured, strict=True)
         ]
         return [replace(pair, load_latency=load) for pair, load in zip(measured, loads, strict=True)]

@@ -69,14 +69,14 @@ def _own_target(picture: Picture, ways: Ways) -> Iterator[str]:
     for name, target in targets.items():
         if bandwidth > target:
             yield (
-                f"--min-bandwidth-gbps {bandwidth / 1e9:g}: a healthy {name} way of this machine cannot reach it, "
-                f"it carries {gigabytes(target)}."
+                f"--min-bandwidth-gbps {bandwidth / 1e9:g}: healthy {name} ways of this machine cannot reach it, "
+                f"they carry {gigabytes(target)}."
             )
         elif bandwidth < bound("LNK-001") * target:
             yield (
-                f"--min-bandwidth-gbps {bandwidth / 1e9:g}: a {name} way passes that though it lost "
-                f"{1 - bandwidth / target:.0%} of the {gigabytes(target)} that it should carry; the limits of the link "
-                "itself say more."
+                f"--min-bandwidth-gbps {bandwidth / 1e9:g}: {name} ways pass that though they lost "
+                f"{1 - bandwidth / target:.0%} of the {gigabytes(target)} that they should carry; the limits of the "
+                "link itself say more."
             )
 
 

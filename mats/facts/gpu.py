@@ -230,6 +230,8 @@ class LinkFacts:
     """PCI address of the other end."""
     errors: tuple[tuple[str, Reading], ...] = ()
     """Counters by the driver's own names, lower case, since the driver was loaded."""
+    packets: Reading = UNASKED
+    """Sent and received since the driver was loaded, which NVLink 5 and newer count."""
 
 
 @dataclass(frozen=True, slots=True)

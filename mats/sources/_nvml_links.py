@@ -47,8 +47,10 @@ _FIFTH_COUNTERS = (
     ("effective errors", 219),
     ("symbol errors", 221),
 )
+_PACKETS = (("packets sent", 201), ("packets received", 203))
 _FIFTH_RATES = (("effective ber", 220), ("symbol ber", 222))
 """Shares of bits in error, packed: mantissa in bits 8 to 11, negative exponent of ten in bits 0 to 7."""
+_NO_PACKETS = Absent(AbsenceKind.NOT_SUPPORTED, "NVLink packets: counted by NVLink 5 and newer only")
 _NO_ERROR = 15 << 8 | 255
 """The smallest share that can be packed stands for none."""
 _STATES = {1: "Not Started", 2: "In Progress", 3: "Completed"}
@@ -137,7 +139,8 @@ def _link(gpu: Asked, link: int, active: Flag) -> LinkFacts:
     version = gpu.ask(f"{what}, version", "NvLinkVersion", link)
     fifth = not isinstance(version, Absent) and version >= _FIFTH
     names = (*_FIFTH_COUNTERS, *_FIFTH_RATES) if fifth else tuple((name, field) for name, field, _ in _COUNTERS)
-    fields = Fields(gpu, what, (_LINK_SPEED, link), *((field, link) for _, field in names))
+    packets = _PACKETS if fifth else ()
+    fields = Fields(gpu, what, (_LINK_SPEED, link), *((field, link) for _, field in (*names, *packets)))
     told = {name: fields.get(f"{what}, {name}", field, link) for name, field in names}
     if not fifth:
         for name, _, counter in _COUNTERS:
@@ -153,7 +156,15 @@ def _link(gpu: Asked, link: int, active: Flag) -> LinkFacts:
         version=word(f"{what}, version", version, _VERSIONS),
         remote=remote if isinstance(remote, Absent) else pci_address(str(remote)),
         errors=tuple(errors),
+        packets=_packets(fields, what, link) if fifth else _NO_PACKETS,
     )
+
+
+def _packets(fields: Fields, what: str, link: int) -> Reading:
+    """The sum of both ways; absent where one of them is."""
+    told = [count(fields.get(f"{what}, {name}", field, link)) for name, field in _PACKETS]
+    absent = next((each for each in told if isinstance(each, Absent)), None)
+    return absent or Quantity(sum(each.value for each in told if isinstance(each, Quantity)), Unit.COUNT)
 
 
 def _speed(megabytes: Any | Absent, what: str) -> Reading:

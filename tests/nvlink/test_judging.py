@@ -178,8 +178,8 @@ def test_one_slow_engine_is_not_the_link() -> None:
     [
         (Own(latency=82e-9), "no load over any link can be so quick"),
         (Own(latency=500e-9), "no link is known to be so quick"),
-        (Own(bandwidth=60 * GB), "a healthy NV4 way of this machine cannot reach it"),
-        (Own(bandwidth=10 * GB), "passes that though it lost 82% of the 56.2 GB/s"),
+        (Own(bandwidth=60 * GB), "healthy NV4 ways of this machine cannot reach it"),
+        (Own(bandwidth=10 * GB), "pass that though they lost 82% of the 56.2 GB/s"),
     ],
 )
 def test_a_bound_that_means_something_else_than_it_seems_is_explained(own: Own, words: str) -> None:
@@ -247,8 +247,7 @@ def test_before_nvlink_5_no_packet_loss_is_told() -> None:
 
 def test_packet_loss_is_discards_over_packets_of_nvlink_5() -> None:
     def cards(sent: int, lost: int) -> dict[str, Any]:
-        told = (("tx packets", count(sent)), ("rx packets", count(0)), ("tx discards", count(lost)))
-        one = dataclasses.replace(link(0, 53.125, "5.0"), errors=told)
+        one = dataclasses.replace(link(0, 53.125, "5.0"), errors=(("tx discards", count(lost)),), packets=count(sent))
         return {card.label: card for card in cards_of(machine(gpu(0, [one])))}
 
     seen = see(GOOD, growth=tuple(growth(cards(1000, 0), cards(2000, 5), 1.0)))
