@@ -15,6 +15,7 @@ import pytest
 
 from mats.cli.world import WallClock
 from mats.codec import run_from_json, run_to_json
+from mats.device import Device
 from mats.devices import replay
 from mats.devices._plans import built_in
 from mats.devices._sim_fabric import open_fabric
@@ -45,7 +46,12 @@ from mats.target import Target
 PROBES = list(probes().values())
 CAPACITY = 16 << 20
 LIMITS = [(probe, limit) for probe in PROBES for limit in probe.limits]
-PASSIVE = [probe for probe in PROBES if probe.passive]
+CLEAN = [
+    (probe, plan)
+    for probe in PROBES
+    for plan in (("links_healthy", "links_pcie", "link_switch8") if probe.together else ("healthy",))
+]
+"""Each probe on everything simulated that has no fault for it."""
 QUICK = [probe for probe in PROBES if probe.passive or probe.together]
 """Those that read, and those of links: they test no memory."""
 FAULTS = [
@@ -101,9 +107,9 @@ def named(probe: Probe) -> str:
     return probe.name
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=named)
-def test_a_clean_device_gives_no_finding(probe: Probe) -> None:
-    observation, _ = run_on(probe, "links_healthy" if probe.together else "healthy")
+@pytest.mark.parametrize(("probe", "plan"), CLEAN, ids=[f"{probe.name}-{plan}" for probe, plan in CLEAN])
+def test_a_clean_device_gives_no_finding(probe: Probe, plan: str) -> None:
+    observation, _ = run_on(probe, plan)
     assert judge(observation, probe.limits, "sim") == (Verdict.PASS, "", ())
 
 
@@ -126,22 +132,28 @@ def test_absence_is_unknown(probe: Probe) -> None:
 
 @dataclasses.dataclass
 class Unseen:
-    """A source that could be opened and learnt nothing."""
+    """A source that could be opened and learnt nothing, or the files of a fabric."""
 
-    facts: MachineFacts
+    picture: MachineFacts
 
     def describe(self) -> TargetInfo:
         return TargetInfo("cuda:all", "cuda", "a machine", NOTHING, NOTHING, NOTHING, "", origin_kind="cuda")
 
     def read(self, *, load: bool = False) -> MachineFacts:
-        return self.facts
+        return self.picture
+
+    def facts(self, *, load: bool = False) -> MachineFacts:
+        return self.picture
+
+    def members(self) -> tuple[Device, ...]:
+        return ()
 
     def close(self) -> None:
         """Nothing is held."""
 
 
 @pytest.mark.parametrize("facts", UNSEEN, ids=["no_word", "not_listed", "no_gpu", "two_silent_gpus"])
-@pytest.mark.parametrize("probe", PASSIVE, ids=named)
+@pytest.mark.parametrize("probe", QUICK, ids=named)
 def test_a_machine_of_which_nothing_is_known_is_unknown(probe: Probe, facts: MachineFacts) -> None:
     (result,) = run_in(probe, lambda _target: Unseen(facts), Target("cuda", "all")).results
     assert result.verdict is Verdict.UNKNOWN
