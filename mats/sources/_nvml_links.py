@@ -135,7 +135,7 @@ def _link(gpu: Asked, link: int, active: Flag) -> LinkFacts:
     if active is not True:
         why = Absent(AbsenceKind.NOT_SUPPORTED, f"{what}: the link is down") if active is False else active
         assert isinstance(why, Absent)
-        return LinkFacts(link, active, why, why, why)
+        return LinkFacts(link, active, why, why, why, packets=why)
     version = gpu.ask(f"{what}, version", "NvLinkVersion", link)
     fifth = not isinstance(version, Absent) and version >= _FIFTH
     names = (*_FIFTH_COUNTERS, *_FIFTH_RATES) if fifth else tuple((name, field) for name, field, _ in _COUNTERS)

@@ -15,7 +15,14 @@ from .stand_in import celsius, count, gpus, library, machine, only, watts, why
 
 MIB = 1 << 20
 UNREADABLE = {"no_driver": "is not loaded", "driver_mismatch": "different versions", "blocked": "code 999"}
-NOT_OF_NVML = {"asleep", "pcie.loaded", "pcie.idle_generation", "pcie.idle_width"}
+NOT_OF_NVML = {
+    "asleep",
+    "pcie.loaded",
+    "pcie.idle_generation",
+    "pcie.idle_width",
+    "pcie.corrected_loaded",
+    "pcie.loaded_seconds",
+}
 """What only another source can tell."""
 
 
@@ -116,6 +123,7 @@ def test_errors_replacements_and_links_of_a_healthy_gpu_are_known_to_be_none() -
         version="4.0",
         remote="0000:0a:00.0",
         errors=(("replay errors", none), ("recovery errors", none), ("crc errors", none)),
+        packets=Absent(AbsenceKind.NOT_SUPPORTED, "NVLink packets: counted by NVLink 5 and newer only"),
     )
 
 
@@ -256,6 +264,7 @@ def test_a_b200_answers_the_calls_of_its_generation() -> None:
     assert (link.version, link.speed) == ("5.0", Quantity(53125e6, Unit.BYTE_PER_SECOND))
     errors = dict(link.errors)
     assert (errors["rx errors"], errors["link recovery events"]) == (count(0), count(0))
+    assert link.packets == count(3_000_000)
     assert errors["effective ber"] == Quantity(0.0, Unit.RATIO)
     assert "replay errors" not in errors
 

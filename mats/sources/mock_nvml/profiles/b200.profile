@@ -97,6 +97,9 @@ nvlink.pci.0-4 = 00000000:07:00.0
 nvlink.pci.5-9 = 00000000:08:00.0
 nvlink.pci.10-13 = 00000000:09:00.0
 nvlink.pci.14-17 = 00000000:0a:00.0
+# packets sent and received
+field.201.0-17 = 2000000
+field.203.0-17 = 1000000
 # malformed, overruns, receive errors (three kinds), integrity, discards, recoveries (good, failed, all)
 field.206.0-17 = 0
 field.207.0-17 = 0
