@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from dataclasses import dataclass
 from mats.device import Buffer, Device, OutOfMemory
 from mats.model import AbsenceKind, Absent, TargetInfo
 
-from ._latency_chain import ALL_BLOCKS, PAGE_WORDS, WALK_WORDS, Flusher, cache_of, draw_order
+from ._latency_chain import ALL_BLOCKS, PAGE_WORDS, WALK_WORDS, Flusher, cache_of
 
 SMALLEST = 2 << 10
 LEAST_TOP, MOST_TOP = 256 << 20, 1 << 30
 """The largest working set is of eight last caches, and within these, where so much can be had."""
-NEAR = 512 << 10
+NEAR = 256 << 10
 """So small sets are loaded through the nearest cache: none is larger. Beyond it the two ways cost the same."""
 HOPS = 4096
-WALKS, NEAR_WALKS = 7, 15
+WALKS, NEAR_WALKS = 7, 11
 """The fastest of so many counts: whatever disturbs a walk makes it longer."""
 LARGEST_RING = 4 << 20
 """Lines of the longest chain that is laid and walked once around: of half a GiB."""
@@ -120,8 +119,15 @@ class Climber:
         return self._lay(order.tobytes())
 
     def _lay_sparse(self, size: int, seed: int) -> memoryview:
-        words = draw_order(size, HOPS, random.Random(f"ladder {seed} {size}"))
-        return self._lay(struct.pack(f"<{len(words)}Q", *words))
+        """One line in each equal share of the set, never the first of a page: that one warms the translation."""
+        import numpy
+
+        draw = numpy.random.default_rng(seed ^ size)
+        lines = size // (self._words * 8)
+        count = min(HOPS, lines // 2)
+        chosen = ((numpy.arange(count) + draw.random(count)) * (lines / count)).astype("<u8")
+        chosen += chosen * self._words % PAGE_WORDS == 0
+        return self._lay((draw.permutation(numpy.unique(chosen)) * self._words).astype("<u8").tobytes())
 
     def _lay(self, order: bytes) -> memoryview:
         self._device.copy(self._order, order)

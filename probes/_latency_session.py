@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass, field
 
@@ -144,7 +145,8 @@ class _Session:
         before = self.device.memory()
         self.chunks, refused = allocate_chunks(self.device, wanted, self.context.stopping)
         if why := self.context.stopping():
-            return nothing_timed(AbsenceKind.NOT_TESTED, f"{why} while memory was being had")
+            stopped = nothing_timed(AbsenceKind.NOT_TESTED, f"{why} while memory was being had")
+            return dataclasses.replace(stopped, partial=why)
         if not self.chunks:
             return nothing_timed(AbsenceKind.NOT_TESTED, refused or "the device gave no memory")
         tested = sum(chunk.buffer.size for chunk in self.chunks)

@@ -38,6 +38,21 @@ class Quiet:
         """Nothing is kept."""
 
 
+class StopsAt(Quiet):
+    """A context that is told to stop once the test has said so many times that it does something."""
+
+    def __init__(self, doing: str, times: int = 1, **options: object) -> None:
+        super().__init__(**options)
+        self._doing, self._left = doing, times
+
+    def progress(self, done: float, total: float, text: str) -> None:
+        super().progress(done, total, text)
+        self._left -= text.startswith(self._doing)
+
+    def stopping(self) -> str:
+        return "told to stop" if self._left <= 0 else ""
+
+
 class Card(SimDevice):
     """A simulated card of which single answers are replaced."""
 

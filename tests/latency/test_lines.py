@@ -17,7 +17,7 @@ from mats.devices._plans import MIB, SimFault
 from mats.devices.sim import SimDevice
 from mats.model import AbsenceKind, Absent, Observation, Quantity, Unit, Verdict
 
-from .bench import Card, Quiet, judged, measurement, plan, reading, run, value
+from .bench import Card, Quiet, StopsAt, judged, measurement, plan, reading, run, value
 
 hops = importlib.import_module("mats.probes._latency_hops")
 lines = importlib.import_module("mats.probes._latency_lines")
@@ -206,23 +206,8 @@ def test_a_share_that_a_second_allocation_does_not_show_is_a_warning() -> None:
     assert any("not confirmed" in note for note in seen.notes)
 
 
-class StopsAt(Quiet):
-    """A context that is told to stop once the test says that it does something."""
-
-    def __init__(self, doing: str) -> None:
-        super().__init__(passes=7)
-        self._doing, self._reached = doing, False
-
-    def progress(self, done: float, total: float, text: str) -> None:
-        super().progress(done, total, text)
-        self._reached = self._reached or text.startswith(self._doing)
-
-    def stopping(self) -> str:
-        return "told to stop" if self._reached else ""
-
-
 def test_a_test_that_is_stopped_at_its_lines_is_unknown() -> None:
-    seen = run(Card(plan("slow_channel")), StopsAt("timing single lines"))
+    seen = run(Card(plan("slow_channel")), StopsAt("timing single lines", passes=7))
     assert reading(seen, "latency.slow_line_share") == Absent(AbsenceKind.NOT_TESTED, "told to stop")
     assert reading(seen, "latency.ladder") == Absent(AbsenceKind.NOT_TESTED, "told to stop")
     assert seen.partial == "told to stop"
@@ -230,7 +215,7 @@ def test_a_test_that_is_stopped_at_its_lines_is_unknown() -> None:
 
 
 def test_a_test_that_is_stopped_on_the_ladder_keeps_what_was_found() -> None:
-    seen = run(Card(plan("slow_channel")), StopsAt("climbing"))
+    seen = run(Card(plan("slow_channel")), StopsAt("climbing", passes=7))
     assert reading(seen, "latency.ladder") == Absent(AbsenceKind.NOT_TESTED, "told to stop")
     assert seen.partial == "told to stop"
     assert judged(seen).verdict is Verdict.FAIL

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from mats.devices._plans import MIB, SimFault
-from mats.model import Absent, Severity, Verdict
+from mats.model import AbsenceKind, Absent, Severity, Verdict
 
-from .bench import Card, Quiet, judged, measurement, plan, reading, run, value
+from .bench import Card, Quiet, StopsAt, judged, measurement, plan, reading, run, value
 
 chains = importlib.import_module("mats.probes._latency_chain")
 maps = importlib.import_module("mats.probes._latency_map")
@@ -176,7 +176,7 @@ def test_few_passes_give_no_verdict(passes: int) -> None:
 
 
 def test_a_test_that_is_stopped_says_so_and_keeps_what_it_has() -> None:
-    seen = run(Card(plan()), Quiet(turns=8))
+    seen = run(Card(plan()), StopsAt("walking", times=8))
     verdict, reason, _ = judged(seen)
     assert (verdict, seen.partial) == (Verdict.UNKNOWN, "told to stop")
     assert reason.startswith("told to stop")
@@ -197,7 +197,16 @@ def test_memory_is_given_back() -> None:
     assert device.memory().free == before
 
 
+@pytest.fixture
+def without_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What informs and is not judged is left out where only verdicts are counted."""
+    session = importlib.import_module("mats.probes._latency_session")
+    absent = Absent(AbsenceKind.NOT_TESTED, "left out of this test")
+    monkeypatch.setattr(session, "climb", lambda *_: absent)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_ladder")
 @pytest.mark.parametrize("first", range(0, 400, 50))
 def test_clean_cards_raise_no_alarm(first: int) -> None:
     shapes = ("gddr6-128", "gddr6-256", "gddr6-384", "hbm2-4", "hbm3-5", "hbm3-6")
@@ -210,6 +219,7 @@ def test_clean_cards_raise_no_alarm(first: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_ladder")
 @pytest.mark.parametrize(("factor", "verdict"), [(1.15, Verdict.WARN), (1.47, Verdict.FAIL)])
 def test_a_slow_page_is_always_found(factor: float, verdict: Verdict) -> None:
     missed = []
