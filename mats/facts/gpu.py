@@ -7,10 +7,10 @@ nothing here is judged. Reading the picture is the business of ``mats.sources``;
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from typing import Final
 
+from mats.facts.pci import address_of
 from mats.model import AbsenceKind, Absent, Reading
 
 Text = str | Absent
@@ -20,19 +20,10 @@ UNASKED: Final = Absent(AbsenceKind.NOT_TESTED, "no source that was read tells i
 RETIRED_PAGES_MAXIMUM: Final = 64
 """Entries of the table of retired pages (NVIDIA, Dynamic Page Retirement): a higher count cannot be."""
 
-_PCI = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
-
 
 def pci_address(text: str) -> Text:
-    """The one spelling of a PCI address, ``domain:bus:device.function`` in lower case with at least 4 digits of domain.
-
-    Takes the forms of nvidia-smi (8 digits), of the kernel log (no function) and of lspci (no domain).
-    """
-    match = _PCI.fullmatch(text.strip())
-    if match is None:
-        return Absent(AbsenceKind.UNREADABLE, f"PCI address: {text.strip()[:40]!r} is none")
-    domain, bus, device, function = match.groups()
-    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}".lower()
+    """A PCI address as :func:`mats.facts.pci.address_of` spells it; absent when it is none."""
+    return address_of(text) or Absent(AbsenceKind.UNREADABLE, f"PCI address: {text.strip()[:40]!r} is none")
 
 
 @dataclass(frozen=True, slots=True)

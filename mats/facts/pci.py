@@ -19,7 +19,9 @@ _DISPLAY = (0x0300, 0x0302, 0x0380)
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _DEAD_WIDTH = 63
 _NO_FLAGS = Absent(AbsenceKind.NOT_FOUND, "error flags: not shown in this source")
-_ADDRESS = re.compile(r"\s*(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\s*")
+_ADDRESS = re.compile(
+    r"\s*(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?\s*", re.ASCII | re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +223,16 @@ def endpoints(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
 
 
 def address_of(text: str) -> str | None:
-    """A PCI address in its full form, 0000:01:00.0, from any of the usual ones; None when it is none."""
+    """The one spelling of a PCI address, ``domain:bus:device.function`` in lower case with at least 4 digits of domain.
+
+    Takes the forms of nvidia-smi (``00000000:4E:00.0``), of the kernel log (``PCI:0000:4e:00``, no function) and of
+    lspci (``4e:00.0``, no domain); what is missing is 0. None when it is no address.
+    """
     found = _ADDRESS.fullmatch(text)
     if found is None:
         return None
     domain, bus, device, function = found.groups()
-    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function}".lower()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}".lower()
 
 
 def rate_of(text: str) -> Reading:

@@ -6,13 +6,11 @@ The words are those of the log. What a line does not show is absent with its rea
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from mats.facts import address_of
 from mats.model import AbsenceKind, Absent
-
-_ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 
 
 class LogError(ValueError):
@@ -45,16 +43,11 @@ _NO_ERROR_MASK = not_shown("error mask")
 
 
 def pci_address(text: str) -> str:
-    """``dddd:bb:dd.f`` in lower case, so that one card has one name.
-
-    Tools write the same card as ``0000:4e:00`` (Xid), ``0000:4e:00.0`` (kernel), ``00000000:4E:00.0`` (nvidia-smi). A
-    missing domain is 0, a missing function is 0. Raises LogError when it is no PCI address.
-    """
-    found = _ADDRESS.fullmatch(text.strip())
-    if found is None:
+    """As :func:`mats.facts.address_of` spells it, so that one card has one name. Raises LogError when it is none."""
+    address = address_of(text)
+    if address is None:
         raise LogError(f"{text[:40]!r} is not a PCI address such as 0000:4e:00.0")
-    domain, bus, device, function = found.groups()
-    return f"{int(domain or '0', 16):04x}:{bus.lower()}:{device.lower()}.{function or '0'}"
+    return address
 
 
 @dataclass(frozen=True, slots=True)
