@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from mats.model import Cell, Chart, ChartKind, Observation, Quantity, Table, Unit
 
 from ._charts import (
-    DIAGONAL,
     HeatMap,
     Line,
     bins_of,
@@ -35,7 +35,7 @@ from ._charts import (
     unit_of,
 )
 from ._format import number_text, plural, printable, quantity_text, scale_for, spelled
-from ._grid import cell_words, grid_of
+from ._grid import grid_of
 from ._part_tables import cell_part
 from ._plot import COLOURS, MAX_ROWS, Figure, axis, colours, extremes, rounded
 
@@ -45,6 +45,7 @@ _TICKS = 9
 _LINE_HEIGHT = 22
 _AROUND_MAP = 90
 _CELL_HEIGHT = 30
+_CALM = "#7f8a99"
 _TALL = 900
 """Pixels of the highest plot."""
 
@@ -125,8 +126,9 @@ def _axis_of(
     values = {row: number for line in lines for row in line.rows if (number := drawable(cells[row])) is not None}
     if logs:
         ticks = _log_ticks(unit, min(values.values()), max(values.values()))
-        words = [cell_words(tick, unit) for tick in ticks]
-        return axis(_name(name), "") | {"type": "log", "tickvals": list(ticks), "ticktext": words}, values
+        scales = [scale_for(unit, (tick,)) for tick in ticks]
+        words = [f"{tick / scale.divisor:g} {scale.unit}".rstrip() for tick, scale in zip(ticks, scales, strict=True)]
+        return axis(_name(name), "") | {"type": "log", "tickvals": ticks, "ticktext": words}, values
     scale = scale_for(unit, list(values.values()))
     made = axis(_name(name), scale.unit) | {"rangemode": "tozero"}
     return made, {row: value / scale.divisor for row, value in values.items()}
@@ -173,21 +175,25 @@ def _heat_map(table: Table, chart: Chart) -> Iterator[Figure]:
         "ygap": 1,
         "coloraxis": "coloraxis",
     }
-    noun = place_noun(chart)
     layout = {
-        "xaxis": {"showticklabels": False, "showgrid": False, "zeroline": False, "fixedrange": True},
-        "yaxis": axis(f"first {noun} of a line", "")
+        "xaxis": {"showticklabels": False, "ticks": "", "showgrid": False, "zeroline": False, "fixedrange": True},
+        "yaxis": axis(place_noun(chart), "")
         | {"type": "category", "autorange": "reversed", "showgrid": False, "fixedrange": True},
         "coloraxis": {
             "cmin": middle - half,
             "cmid": middle,
             "cmax": middle + half,
-            "colorbar": {"title": {"text": axis(_name(chart.value), scale.unit)["title"]["text"]}, "thickness": 12},
+            "colorbar": _colour_bar(chart, scale.unit),
         },
     }
     height = min(_TALL, max(_AROUND_MAP * 2, _AROUND_MAP + _LINE_HEIGHT * len(starts)))
     grid = grid_of(table, MAX_ROWS)
     yield Figure("", _title(table), _map_caption(chart, seen, unit), (trace,), layout, grid, height, wide=True)
+
+
+def _colour_bar(chart: Chart, unit: str) -> dict[str, Any]:
+    title = axis(_name(chart.value), unit)["title"] | {"side": "right"}
+    return {"title": title, "thickness": 12}
 
 
 def _cells(values: Sequence[int | float | None]) -> list[int | float | None]:
@@ -247,7 +253,7 @@ def _matrix(table: Table, chart: Chart) -> Iterator[Figure]:
     square, values, scale = square_of(table, chart), cells_of(table, chart.value), matrix_scale(table, chart)
     if not square.cells:
         return
-    words = list(dict.fromkeys(cell_part(cell) for cell in values))
+    words = [word for word, _ in Counter(cell for cell in values if isinstance(cell, str)).most_common()]
 
     def shade(pair: tuple[str, str]) -> int | float | None:
         cell: Cell = values[square.cells[pair]] if pair in square.cells else ""
@@ -255,16 +261,21 @@ def _matrix(table: Table, chart: Chart) -> Iterator[Figure]:
             return None
         number = drawable(cell)
         if scale is None:
-            return words.index(cell_part(cell)) if isinstance(cell, str) else None
+            return words.index(cell) if isinstance(cell, str) else None
         return None if number is None else rounded([number / scale.divisor])[0]
 
+    texts = {
+        (down, across): html.escape(matrix_text((down, across), square, values, scale))
+        for down in square.rows
+        for across in square.columns
+    }
     pairs = [[(down, across) for across in square.columns] for down in square.rows]
     trace: dict[str, Any] = {
         "type": "heatmap",
         "x": [printable(across) for across in square.columns],
         "y": [printable(down) for down in square.rows],
         "z": [[shade(pair) for pair in line] for line in pairs],
-        "text": [[html.escape(matrix_text(pair, square, values, scale)) for pair in line] for line in pairs],
+        "text": [[texts[pair] for pair in line] for line in pairs],
         "texttemplate": "%{text}",
         "customdata": [[_pair_hover(table, chart, square.cells.get(pair)) for pair in line] for line in pairs],
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -276,23 +287,22 @@ def _matrix(table: Table, chart: Chart) -> Iterator[Figure]:
         "xaxis": axis(_name(chart.column), "") | {"type": "category", "side": "top", "showgrid": False},
         "yaxis": axis(_name(chart.row), "") | {"type": "category", "autorange": "reversed", "showgrid": False},
         "annotations": [
-            {"x": printable(name), "y": printable(name), "text": DIAGONAL, "showarrow": False}
-            for name in square.rows
-            if name in square.columns and (name, name) not in square.cells
+            {"x": printable(pair[1]), "y": printable(pair[0]), "text": texts[pair], "showarrow": False}
+            for pair in texts
+            if texts[pair] and shade(pair) is None
         ],
     }
     if scale is None:
         trace |= {"colorscale": _steps(len(words)), "zmin": -0.5, "zmax": len(words) - 0.5, "showscale": False}
     else:
         trace["coloraxis"] = "coloraxis"
-        title = axis(_name(chart.value), scale.unit)["title"]
-        layout["coloraxis"] = {"colorbar": {"title": title, "thickness": 12}}
+        layout["coloraxis"] = {"colorbar": _colour_bar(chart, scale.unit)}
     height = min(_TALL, max(_AROUND_MAP * 3, _AROUND_MAP + _CELL_HEIGHT * len(square.rows)))
     grid = matrix_grid(table, chart)
     if grid and len(table.columns) > len({chart.row, chart.column, chart.value}):
         grid = replace(grid, name="")  # the table tells more, and stands on its own as well
     unit = f", in {scale.unit}" if scale and scale.unit else ""
-    caption = f"{plural(len(square.cells), 'pair')}{unit}, from {_name(chart.row)} (down) to {_name(chart.column)}."
+    caption = f"{plural(len(square.cells), 'pair')}{unit}. Rows: {_name(chart.row)}; columns: {_name(chart.column)}."
     wide = len(square.columns) > _TICKS
     yield Figure("", _title(table), caption, (trace,), layout, grid, height, wide)
 
@@ -302,8 +312,8 @@ def _pair_hover(table: Table, chart: Chart, row: int | None) -> str:
 
 
 def _steps(count: int) -> list[list[float | str]]:
-    """A colour for each of ``count`` words, told apart as steps of one scale."""
+    """A colour for each of ``count`` words as steps of one scale; the most frequent word is the calm one."""
     made: list[list[float | str]] = []
-    for at, colour in enumerate(colours(count)):
+    for at, colour in enumerate((_CALM, *colours(count - 1))):
         made += [[at / count, colour], [(at + 1) / count, colour]]
     return made

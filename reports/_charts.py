@@ -157,7 +157,7 @@ def histogram_grid(table: Table, chart: Chart, most: int = _BINS) -> Grid | None
 
 
 def histogram_title(chart: Chart) -> str:
-    return f"How often which {printable(spelled(chart.value))} comes"
+    return f"Distribution of {printable(spelled(chart.value))}"
 
 
 def bar(value: float, top: float) -> str:

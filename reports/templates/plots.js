@@ -35,7 +35,8 @@
   function draw() {
     plots.forEach(function (plot) {
       Plotly.react(plot.id, plot.data, layoutOf(plot), {
-        responsive: true, displaylogo: false, displayModeBar: narrow.matches ? false : "hover", scrollZoom: false,
+        responsive: true, displaylogo: false, scrollZoom: false,
+        displayModeBar: narrow.matches || plot.data[0].type === "heatmap" ? false : "hover",
         modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
       });
     });
