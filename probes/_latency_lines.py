@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mats.model import AbsenceKind, Absent
 
 from ._latency_hops import Line
+from ._latency_limits import LINES, bound_of
 
 SLOW = 1.25
 """A line is slow when its memory part is longer than so many usual ones."""
@@ -74,17 +75,28 @@ def classify(lines: Sequence[Line]) -> Classes | Absent:
     if len(longer) > MOST_SLOW * len(parts):
         longer_half, usual = len(longer) / len(parts), _usual(longer)
         longer = [part for part in parts if part > SLOW * usual]
+    factor = statistics.median(longer) / usual if longer else 1.0
+    border = _border(len(longer) / len(parts), factor) * usual
+    slow = [line.region for line, part in zip(lines, parts, strict=True) if part > border]
     return Classes(
         lines=len(lines),
         usual=usual,
         scatter=scatter,
-        share=len(longer) / len(parts),
-        factor=statistics.median(longer) / usual if longer else 1.0,
+        share=len(slow) / len(parts),
+        factor=factor,
         longer_half=longer_half,
         regions=len({line.region for line in lines}),
-        touched=len({line.region for line, part in zip(lines, parts, strict=True) if part > SLOW * usual}),
+        touched=len(set(slow)),
         parts=tuple(round(part / usual, 4) for part in parts),
     )
+
+
+def _border(share: float, factor: float) -> float:
+    """From which part on a line is counted: where there are slow ones, from halfway to them, if that is sooner.
+
+    Of a class that is little slower, some lines lie below the border by which it is found.
+    """
+    return min(SLOW, (1 + factor) / 2) if share > bound_of(LINES[0]) else SLOW
 
 
 def _usual(parts: Sequence[float]) -> float:

@@ -41,8 +41,8 @@ class Quiet:
 class StopsAt(Quiet):
     """A context that is told to stop once the test has said so many times that it does something."""
 
-    def __init__(self, doing: str, times: int = 1, **options: object) -> None:
-        super().__init__(**options)
+    def __init__(self, doing: str, times: int = 1, passes: int = 15) -> None:
+        super().__init__(passes=passes)
         self._doing, self._left = doing, times
 
     def progress(self, done: float, total: float, text: str) -> None:
