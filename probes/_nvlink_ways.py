@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import enum
 import re
 from collections.abc import Sequence
@@ -191,11 +192,15 @@ def _pcie_of_products(first: Card, second: Card) -> Target:
 
 
 def _products(card: Card) -> tuple[Product, ...]:
-    if not card.name:
-        return ()
+    return _products_called(card.name, card.gpu.memory.total) if card.name else ()
+
+
+@functools.cache
+def _products_called(name: str, memory: Reading) -> tuple[Product, ...]:
+    """Kept, since every way asks for both its ends, and the table is read and compared whole each time."""
     from mats.architectures import of_driver, products
 
-    return of_driver(card.name, products(), card.gpu.memory.total)
+    return of_driver(name, products(), memory)
 
 
 def _agreed(values: Sequence[float | None]) -> float:
