@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import enum
+import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mats.facts import LinkFacts, MachineFacts, PciDevice, narrowest
@@ -24,6 +24,7 @@ ASK_FOR = "nvidia-smi nvlink -s, nvidia-smi topo -m and lspci -vv tell it; or gi
 NOT_KNOWN = f"what lies between these GPUs, and so what it should carry, is not told: {ASK_FOR}"
 _SUPERCHIP = re.compile(r"\bG[HB]\d{2,3}\b")
 """GPUs beside a Grace processor: they reach its memory by NVLink-C2C and not by PCIe."""
+_ACROSS_SOCKETS = ("SYS", "SOC")
 _BY_NVLINKS = re.compile(r"NV(\d{1,3})")
 
 
@@ -67,7 +68,7 @@ def way_between(machine: MachineFacts, first: Card | None, second: Card | None) 
     if by_links:
         return Way(Kind.NVLINK, told, _of_links(int(by_links[1]), first, second))
     if told:
-        return Way(Kind.PCIE, told, _pcie(first, second))
+        return Way(Kind.PCIE, told, _across(told, _pcie(first, second)))
     counted = _counted(machine, first, second)
     if counted is not None:
         links, doubt = counted
@@ -128,6 +129,13 @@ def _of_links(count: int, first: Card, second: Card, at_most: str = "") -> Targe
     one = min(known)
     formula = f"{count} active {'link' if count == 1 else 'links'} x {gigabytes(one)}"
     return Target(Quantity(count * one, Unit.BYTE_PER_SECOND), formula, at_most)
+
+
+def _across(told: str, target: Target) -> Target:
+    """Between sockets data also pass the processors' own link, which no source tells of."""
+    if told not in _ACROSS_SOCKETS or target.at_most:
+        return target
+    return replace(target, at_most="the link between the processors is on the way, and its speed is not told")
 
 
 def _pcie(first: Card, second: Card) -> Target:
