@@ -25,7 +25,7 @@ from ._latency_limits import LINES, bound_of
 from ._latency_lines import SLOW, Classes, channels
 from ._statistics import thin
 
-BIN = 0.05
+BIN = 0.1
 LARGEST_BIN = 3.0
 _RATIO, _COUNT, _SECOND = Unit.RATIO, Unit.COUNT, Unit.SECOND
 

@@ -6,6 +6,7 @@ from mats.fabric import Lender, Served
 from mats.model import AbsenceKind, Absent, Measurement, Observation, Quantity, Reading
 from mats.probe import Context
 
+from ._nvlink_limits import LIMITS
 from ._nvlink_seen import BYTE, COUNT, ONE, SECOND
 
 
@@ -24,8 +25,11 @@ def served(report: Served, stopped: str) -> Observation:
         if report.borrower
         else "No other process has borrowed: start mats nvlink-test --mode client while this one waits."
     )
+    elsewhere = Absent(AbsenceKind.NOT_TESTED, "this process lent its memory: the one that borrowed has measured")
+    others = dict.fromkeys(limit.measurement for limit in LIMITS if limit.measurement != "link.measured")
     return Observation(
         measurements=(
+            *(Measurement(name, elsewhere) for name in others),
             Measurement("link.measured", done, (("what", "lending"),)),
             Measurement("link.lent_bytes", Quantity(report.lent, BYTE), statistic="at most at one moment"),
             Measurement("link.served_calls", Quantity(report.calls, COUNT)),

@@ -13,7 +13,7 @@ from . import _health_bus, _health_card, _health_links
 from ._health_card import PREFIX
 from ._nvlink_access import in_the_way
 from ._nvlink_rates import gigabytes
-from ._nvlink_seen import BYTE, HOST, NONE, ONE, RATIO, PairSeen, Picture, Seen, Taken, bound, checked, name_of
+from ._nvlink_seen import BYTE, HOST, NONE, ONE, RATIO, Own, PairSeen, Picture, Seen, Taken, bound, checked, name_of
 from ._nvlink_tables import tables
 from ._nvlink_ways import Kind, Way, way_between, way_to_host
 from ._nvlink_words import notes, own_words
@@ -33,6 +33,7 @@ def observe(picture: Picture) -> Observation:
     seen += _beside_others(picture.pairs, ways)
     seen += [group.taken.measured(group.name, group.labels) for group in picture.groups]
     seen += [*picture.growth, *_of_cards(picture), *picture.more]
+    seen += _not_asked(picture.own)
     seen.append(Measurement("link.other_processes", picture.others, method="but for desktops"))
     seen += _measured(picture, ways, seen)
     return Observation(
@@ -160,11 +161,19 @@ def _own(picture: Picture, pair: PairSeen) -> Iterator[Seen]:
         ("link.own_latency_share", picture.own.latency, pair.load_latency),
     ):
         if asked is None:
-            yield Measurement(name, Absent(AbsenceKind.NOT_TESTED, "no bound of your own was given"), pair.labels)
             continue
         reading = taken.reading if isinstance(taken.reading, Absent) else Quantity(taken.reading.value / asked, RATIO)
         measured = Measurement(name, reading, pair.labels, method="of what was asked for")
         yield from checked(measured, "", f"{pair.title}: {own_words(name, taken, asked)}")
+
+
+def _not_asked(own: Own) -> Iterator[Measurement]:
+    """Bounds of the user's own that were not given, each once and not for every pair."""
+    absent = Absent(AbsenceKind.NOT_TESTED, "no bound of your own was given")
+    if own.bandwidth is None:
+        yield Measurement("link.own_bandwidth_share", absent)
+    if own.latency is None:
+        yield Measurement("link.own_latency_share", absent)
 
 
 def _beside_others(pairs: Sequence[PairSeen], ways: Ways) -> Iterator[Seen]:

@@ -29,9 +29,9 @@ EKS, cyclecloud-healthagent, gcm, sichek, imbue, NVSentinel, azhpc-diagnostics, 
 
 from __future__ import annotations
 
-from mats.model import Observation, Result
+from mats.model import Absent, Observation, Result
 from mats.probe import Context, Option, OptionKind, Probe
-from mats.source import Source
+from mats.source import NothingThere, Source
 
 from ._health_limits import LIMITS, WINDOW
 
@@ -43,6 +43,9 @@ def measure(source: Source, context: Context) -> Observation:
     baseline = context.options.get("baseline")
     context.progress(0, 1, "reading what is known of the machine")
     machine = source.read(load=bool(context.options.get("load")))
+    if machine.caches and all(isinstance(told, Absent) for told in (machine.gpus, machine.log, machine.devices)):
+        why = "this tells of a process's own memory and not of a GPU's state: mats frag --from reads it"
+        raise NothingThere(why, machine)
     return examine(machine, context.options, baseline if isinstance(baseline, Result) else None)
 
 

@@ -151,6 +151,14 @@ def test_above_the_switch_that_joins_two_cards_nothing_limits_them() -> None:
     assert bandwidth(apart) == pytest.approx(15.754, abs=0.01)
 
 
+@pytest.mark.parametrize(("joined", "sure"), [("PIX", True), ("PHB", True), ("NODE", True), ("SYS", False)])
+def test_between_sockets_the_pcie_links_are_only_the_most_that_may_be(joined: str, sure: bool) -> None:
+    found = way(machine(gpu(0, pcie=pcie(4)), gpu(1, pcie=pcie(4)), pairs=joined))
+
+    assert found.name == joined
+    assert bool(found.target.at_most) is not sure
+
+
 def test_a_card_without_links_is_held_against_the_pcie_link_it_is_sold_with() -> None:
     found = way(machine(gpu(0, name="NVIDIA L40S", nvlink=untold()), gpu(1, name="NVIDIA L40S", nvlink=untold())))
 
