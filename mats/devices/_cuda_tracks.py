@@ -207,14 +207,21 @@ def _wait(tracks: Sequence[Track], timeout: float, name: Callable[[int], str]) -
 
 
 def _give_up(jobs: Sequence[Job], timeout: float, name: Callable[[int], str]) -> str:
-    """Why the member was lost that all copies which have not ended have in common, or the one that the first is from.
+    """Which member was lost: the one that all copies that have not ended have in common. One copy tells of two.
 
     Both ends of each are given up: freeing memory there would wait for the copy.
     """
-    ends = [end for job in jobs for end in job.ends]
-    member = max(ends, key=ends.count)
-    which = f"its copy to {name(jobs[0].ends[1])} has" if len(jobs) == 1 else f"{len(jobs)} copies from or to it have"
-    why = f"{name(member)} was lost: {which} not ended within {timeout:g} s; see the kernel log for an Xid"
+    common = set(jobs[0].ends).intersection(*(job.ends for job in jobs))
+    start, end = (name(member) for member in jobs[0].ends)
+    others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+    if len(common) == 1:
+        lost = name(common.pop())
+        why = f"{lost} was lost: {len(jobs)} copies from it or to it have not ended within {timeout:g} s"
+    elif len(common) == 2:
+        why = f"{start} or {end} was lost: what is copied between them has not ended within {timeout:g} s"
+    else:
+        why = f"GPUs were lost: the copy from {start} to {end}{others} have not ended within {timeout:g} s"
+    why += "; see the kernel log for an Xid"
     for job in jobs:
         for device in job.locals:
             device.give_up(why)

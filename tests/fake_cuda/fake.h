@@ -42,6 +42,15 @@ constexpr int kMostDevices = 16;
 
 using Way = std::pair<int, int>;  // from a device to a device
 
+// A copy between devices.
+struct Moved {
+  uintptr_t destination = 0, source = 0;
+  size_t size = 0;
+  bool operator==(const Moved& other) const {
+    return destination == other.destination && source == other.source && size == other.size;
+  }
+};
+
 // What is put into a stream, given the stream's clock; false: it never ends.
 using Work = std::function<bool(double& clock)>;
 
@@ -56,6 +65,7 @@ struct CUstream_st {
   std::deque<fake::Work> work;
   bool stuck = false;
   fake::Way stuck_on{-1, -1};  // the devices that what never ends has to do with
+  fake::Moved last{};          // what is last in it, where that is a copy between devices
 };
 
 namespace fake {

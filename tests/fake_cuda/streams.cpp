@@ -52,6 +52,7 @@ bool drain(CUstream_st* stream) {
 
 // The default stream waits for the others that do not say that they go their own way.
 void submit(CUstream_st* stream, Work work) {
+  stream->last = {};
   stream->work.push_back(std::move(work));
   if (!is_default(stream)) return;
   for (CUstream_st* other : world().made_streams) {
