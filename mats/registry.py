@@ -153,7 +153,8 @@ def open_source(
       them; empty: all GPUs. ``open_device(Target("cuda", UUID))`` opens the device that warms a link.
     - sim: ``mats.devices._sim_source.open_source(target: Target, timeout: float | None)``; the simulated card beside it
       takes long to load.
-    - file: ``mats.sources.saved.open_source(paths: tuple[Path, ...])`` of files, which together tell of one machine;
+    - file: ``mats.sources.saved.open_source(paths: tuple[Path, ...], shown: tuple[str, ...])`` of files, which together
+      tell of one machine, with their names for people;
       ``mats.devices.replay.open_source(target: Target)`` of a saved run.
 
     ``timeout``: seconds from now within which describe and read have to be done together; what could not be had in
@@ -167,7 +168,7 @@ def open_source(
             source = _function(SOURCES, "live", "cuda", "open_source")(target.selection, timeout, open_device)
         case "file" if target.paths:
             paths = tuple(Path(path) for path in target.paths)
-            source = _function(SOURCES, "saved", "file", "open_source")(paths)
+            source = _function(SOURCES, "saved", "file", "open_source")(paths, target.shown)
         case "sim":
             source = _function(DEVICES, "_sim_source", "sim", "open_source")(target, timeout)
         case kind:
@@ -189,7 +190,8 @@ def open_fabric(
     - cuda: ``mats.devices._cuda_fabric.open_fabric(target: Target, open_device: Callable[[Target], Device])``.
       ``open_device(Target("cuda", UUID))`` opens a member; ``target.selection`` as for a source.
     - sim: ``mats.devices._sim_fabric.open_fabric(target: Target)``.
-    - file: ``mats.devices._saved_fabric.open_fabric(paths: tuple[Path, ...])`` of files: no members, facts alone;
+    - file: ``mats.devices._saved_fabric.open_fabric(paths: tuple[Path, ...], shown: tuple[str, ...])`` of files: no
+      members, facts alone;
       ``mats.devices.replay.open_device(target: Target)`` of a saved run.
     - server: ``mats.peer.meeting.serve(family, options, timeout) -> Lender``, client:
       ``mats.peer.meeting.join(family, options, timeout) -> Fabric``. ``family``: a :class:`mats.peer.lending.Family`,
@@ -215,7 +217,7 @@ def open_fabric(
             door = _function(DEVICES, "_sim_fabric", "sim", "open_fabric")(target)
         case "file" if target.paths:
             paths = tuple(Path(path) for path in target.paths)
-            door = _function(DEVICES, "_saved_fabric", "file", "open_fabric")(paths)
+            door = _function(DEVICES, "_saved_fabric", "file", "open_fabric")(paths, target.shown)
         case "file":
             door = _device_function("file", "open_device")(target)
         case kind:

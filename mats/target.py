@@ -37,6 +37,8 @@ class Target:
     argument: str = ""
     paths: tuple[str, ...] = ()
     """Of saved evidence: its files, which together tell of one machine; the argument then names them for people."""
+    shown: tuple[str, ...] = ()
+    """The name of each of these files for people, as the user wrote it."""
     part: str = ""
     """Of a saved run with several targets: which of them."""
 
@@ -106,7 +108,7 @@ def evidence(paths: Sequence[str], shown: Sequence[str] = ()) -> Target:
     """Saved evidence of one machine. ``shown``: the paths as the user wrote them."""
     names = [name if _is_short(name) and len(paths) == 1 else PurePath(name).name or name for name in shown or paths]
     more = [f"+{len(names) - NAMED_FILES}"] if len(names) > NAMED_FILES else []
-    return Target("file", ",".join(names[:NAMED_FILES] + more), tuple(paths))
+    return Target("file", ",".join(names[:NAMED_FILES] + more), tuple(paths), tuple(shown or paths))
 
 
 def _is_short(name: str) -> bool:

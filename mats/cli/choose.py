@@ -45,10 +45,11 @@ class Choice:
         return (*self.targets, *self.sources, *self.fabrics)
 
 
-def choose(values: Values, files: Sequence[str], world: World, probes: Sequence[Probe], asked: bool) -> Choice:
+def choose(values: Values, files: Mapping[str, str], world: World, probes: Sequence[Probe], asked: bool) -> Choice:
     """What was named by ``--target``, ``--gpu-id`` or as files; else all GPUs; else the host. Raises UsageError.
 
-    ``probes``: those that are to be run; ``asked``: by name, so that each gets a target even if it does not fit.
+    ``files``: each with its name for people; ``probes``: those that are to be run; ``asked``: by name, so that each
+    gets a target even if it does not fit.
     """
     named, gpus = values.get("target") or [], values.get("gpu-id") or []
     if named and gpus:
@@ -61,7 +62,7 @@ def choose(values: Values, files: Sequence[str], world: World, probes: Sequence[
     if files:
         targets = _from_files(files, values, world, probes)
     elif named or gpus:
-        targets = _with_evidence(parse_gpu_ids(gpus) if gpus else parse_targets(named), world)
+        targets = _with_evidence(parse_gpu_ids(gpus) if gpus else parse_targets(named), world, {})
     else:
         found = _found(world) if active else Choice((), (), (), "", _no_device, world.open_fabric)
         everything = (ALL_GPUS,)
@@ -110,7 +111,7 @@ def _devices(targets: Iterable[Target], world: World) -> tuple[tuple[Target, ...
     return tuple(expanded), opener
 
 
-def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequence[Probe]) -> tuple[Target, ...]:
+def _from_files(files: Mapping[str, str], values: Values, world: World, probes: Sequence[Probe]) -> tuple[Target, ...]:
     """The targets of ``--from`` and what follows it: saved runs, or all files as the evidence of one machine."""
     option = evidence_option(probes)
     named = option is not None and values.get(option.name)
@@ -121,7 +122,7 @@ def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequ
             if not named:
                 raise UsageError(f"there is no file {name!r}: files are named here, GPUs with --gpu-id")
             raise UsageError(f"{name} cannot be read: there is no such file or folder")
-    targets = _with_evidence(tuple(Target("file", name) for name in dict.fromkeys(files)), world)
+    targets = _with_evidence(tuple(Target("file", name) for name in files), world, files)
     runs = [target for target in targets if not target.paths]
     if runs and len(runs) < len(targets):
         raise UsageError(
@@ -130,12 +131,16 @@ def _from_files(files: Sequence[str], values: Values, world: World, probes: Sequ
     return targets
 
 
-def _with_evidence(targets: Sequence[Target], world: World) -> tuple[Target, ...]:
-    """The targets with all files that are no saved runs as one, the evidence of one machine. Raises UsageError."""
+def _with_evidence(targets: Sequence[Target], world: World, shown: Mapping[str, str]) -> tuple[Target, ...]:
+    """The targets with all files that are no saved runs as one, the evidence of one machine. Raises UsageError.
+
+    ``shown``: names of files for people, where they are other ones.
+    """
     files = [
         target.argument for target in targets if target.kind == "file" and not _is_run(world.path(target.argument))
     ]
-    together = evidence([str(world.path(name)) for name in files], files) if files else None
+    names = [shown.get(name, name) for name in files]
+    together = evidence([str(world.path(name)) for name in files], names) if files else None
     found: dict[Target, None] = {}
     for target in targets:
         found.setdefault(together if together and target.kind == "file" and target.argument in files else target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -19,23 +19,33 @@ _HANDED = re.compile(r"/(?:dev|proc/self)/fd/(\d+)|/dev/stdin")
 
 
 @contextmanager
-def saved_input(files: Sequence[str], world: World) -> Iterator[tuple[str, ...]]:
-    """The files with each that is a pipe in a file of its own, which is gone afterwards. Raises UsageError."""
+def saved_input(files: Sequence[str], world: World) -> Iterator[Mapping[str, str]]:
+    """Each file with its name for people; what is a pipe is in a file of its own, which is gone afterwards.
+
+    Raises UsageError.
+    """
     if not any(_is_piped(name) for name in files):
-        yield tuple(files)
+        yield {name: name for name in files}
         return
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="mats-") as folder:
-        yield tuple(_kept(name, Path(folder), world) if _is_piped(name) else name for name in files)
+        yield {_kept(name, Path(folder), world): _shown(name) if _is_piped(name) else name for name in files}
 
 
 def _is_piped(name: str) -> bool:
     return name == STANDARD_INPUT or (_HANDED.fullmatch(name) is not None and Path(name).is_fifo())
 
 
+def _shown(name: str) -> str:
+    handed = _HANDED.fullmatch(name)
+    return f"pipe {handed[1]}" if handed and handed[1] else "standard input"
+
+
 def _kept(name: str, folder: Path, world: World) -> str:
-    """The name of the file in which what comes through the pipe is kept."""
+    """The name of the file in which what comes through the pipe is kept, or the name as it is of what is no pipe."""
+    if not _is_piped(name):
+        return name
     handed = _HANDED.fullmatch(name)
     kept = folder / ("pipe" + handed[1] if handed and handed[1] else "stdin")
     if kept.exists():

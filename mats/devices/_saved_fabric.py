@@ -14,9 +14,9 @@ from mats.source import Source
 from mats.sources.saved import open_links
 
 
-def open_fabric(paths: Sequence[Path]) -> SavedFabric:
+def open_fabric(paths: Sequence[Path], shown: Sequence[str] = ()) -> SavedFabric:
     """The machine that these files tell of, as :func:`mats.sources.saved.open_links`."""
-    return SavedFabric(open_links(paths))
+    return SavedFabric(open_links(paths, shown))
 
 
 @dataclass(frozen=True, slots=True)

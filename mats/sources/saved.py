@@ -77,41 +77,43 @@ class SavedSource:
         """Nothing is held."""
 
 
-def open_source(paths: Sequence[Path]) -> Source:
+def open_source(paths: Sequence[Path], shown: Sequence[str] = ()) -> Source:
     """The machine that these files tell of. Raises UsageError for a file that is none, NothingThere without a GPU.
+
+    ``shown``: a name for people of each file; without them their paths.
 
     Of what other tools measured of speeds only wrong data and versions tell of the state of a GPU: files of nothing
     else are NothingThere, with the command that reads them.
     """
-    evidence = read_files(paths)
+    evidence = read_files(paths, shown)
     speeds = [found for found in evidence.found if found.kind in MEASURED]
     machine = machine_of(evidence)
     if speeds and len(speeds) == len(evidence.found) and not machine.claims:
         raise NothingThere(f"{_speed(speeds[0])} and nothing of the state of a GPU: mats nvlink-test --from reads it")
     notes = [f"{_speed(found)}: mats nvlink-test --from judges that" for found in speeds]
-    return _source(paths, evidence, replace(machine, notes=(*machine.notes, *notes)))
+    return _source(shown or [str(path) for path in paths], evidence, replace(machine, notes=(*machine.notes, *notes)))
 
 
-def open_links(paths: Sequence[Path]) -> Source:
+def open_links(paths: Sequence[Path], shown: Sequence[str] = ()) -> Source:
     """As :func:`open_source`, for who asks how fast links were: files of nothing but that are as good as others."""
-    evidence = read_files(paths)
-    return _source(paths, evidence, machine_of(evidence))
+    evidence = read_files(paths, shown)
+    return _source(shown or [str(path) for path in paths], evidence, machine_of(evidence))
 
 
 def _speed(found: Found) -> str:
     return f"{found.origin}: is output of {found.kind.value}, which tells how fast links or memory were"
 
 
-def _source(paths: Sequence[Path], evidence: Evidence, machine: MachineFacts) -> Source:
+def _source(names: Sequence[str], evidence: Evidence, machine: MachineFacts) -> Source:
     real = [each.origin for each in evidence.found if not getattr(each.facts, "simulated", False)]
     if machine.simulated and real:
         raise UsageError(f"{real[0]} is of a real machine and another file of a simulated one: they are never mixed")
     why = "" if _is_evidence(machine) else nothing_there(machine)
     if why:
-        raise NothingThere(f"{_named(paths)}: {why}", machine)
-    count = len(paths)
+        raise NothingThere(f"{','.join(names)}: {why}", machine)
+    count = len(names)
     title = f"{title_of(machine)}, from {'1 file' if count == 1 else f'{count} files'}"
-    return SavedSource(machine, describe(machine, f"file:{_named(paths)}", "file", title))
+    return SavedSource(machine, describe(machine, f"file:{','.join(names)}", "file", title))
 
 
 def _is_evidence(machine: MachineFacts) -> bool:
@@ -121,20 +123,28 @@ def _is_evidence(machine: MachineFacts) -> bool:
     return isinstance(machine.nvml_failure, str) and isinstance(machine.devices, Absent)
 
 
-def read_files(paths: Sequence[Path]) -> Evidence:
-    """The evidence of all files. A file that cannot be read ends all: the user meant it. Raises UsageError."""
+def read_files(paths: Sequence[Path], shown: Sequence[str] = ()) -> Evidence:
+    """The evidence of all files. A file that cannot be read ends all: the user meant it. Raises UsageError.
+
+    ``shown``: the name by which each file is called in what is said of it; without them its path.
+    """
     if not paths:
         raise UsageError("no file of saved evidence is named")
     found: list[Found] = []
     notes: list[str] = []
-    for path in dict.fromkeys(paths):
+    for path, name in dict(zip(paths, shown or map(str, paths), strict=True)).items():
         try:
             evidence = read_evidence(path)
         except EvidenceError as error:
-            raise UsageError(str(error)) from None
-        found += evidence.found
-        notes += evidence.notes
+            raise UsageError(_called(str(error), path, name)) from None
+        found += [replace(each, origin=_called(each.origin, path, name)) for each in evidence.found]
+        notes += [_called(note, path, name) for note in evidence.notes]
     return Evidence(tuple(found), tuple(dict.fromkeys(notes)))
+
+
+def _called(text: str, path: Path, name: str) -> str:
+    """A sentence or an origin that begins with a file's path, with its name for people in that place."""
+    return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
 
 
 def machine_of(evidence: Evidence) -> MachineFacts:
@@ -341,7 +351,3 @@ def _contradictions(pieces: Sequence[Piece]) -> list[str]:
         return []
     said = ", ".join(f"{origin} says {driver}" for driver, origin in told.items())
     return [f"driver version: {said}; the first has the word"]
-
-
-def _named(paths: Sequence[Path]) -> str:
-    return ",".join(str(path) for path in paths)

@@ -142,7 +142,7 @@ def test_standard_input_is_evidence(tmp_path: Path, argv: str) -> None:
     # then
     ((name, content),) = read
     assert code == 0
-    assert run_from_json(printed(world)).results[0].target == "file:stdin"
+    assert run_from_json(printed(world)).results[0].target == "file:standard input"
     assert content == b"Xid"
     assert not Path(name).exists()
 

@@ -268,7 +268,7 @@ def test_without_need_of_single_devices_they_are_not_looked_for(tmp_path: Path) 
 
 
 def test_standard_input_is_evidence(tmp_path: Path) -> None:
-    assert fabrics_of(tmp_path, "links -", stdin=lambda: io.BytesIO(b"NV4")) == ["file:stdin"]
+    assert fabrics_of(tmp_path, "links -", stdin=lambda: io.BytesIO(b"NV4")) == ["file:standard input"]
 
 
 def test_by_name_one_gpu_is_unknown_with_the_reason(tmp_path: Path) -> None:
