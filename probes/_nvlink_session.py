@@ -183,15 +183,16 @@ class _Session:
         timer = Timer(self.fabric, self.settings.samples)
         ways = ((first, second), (second, first))
         seen = []
-        for start, end in ways:
-            self.fabric.disconnect(start.number, end.number)
+        joined = self._disconnect(ways)
         for start, end in ways:
             reach = self.fabric.reach(start.number, end.number)
             cards = self._cards(self.before)
             ends = cards.get(start.label), cards.get(end.label)
             why = "" if reach.direct else why_no_access(self.before, *ends, reach.reason)
-            late = timer.delay(_copy(start, end, SMALL), _SMALL)
-            (staged,) = timer.rates([_copy(start, end)], _HOST_WAY, late)
+            late = staged = not_taken(AbsenceKind.NOT_SUPPORTED, joined)
+            if not joined:
+                late = timer.delay(_copy(start, end, SMALL), _SMALL)
+                (staged,) = timer.rates([_copy(start, end)], _HOST_WAY, late)
             pair = PairSeen(start.label, end.label, reach.direct, why, through_host=staged)
             seen.append(replace(pair, copy_latency_through_host=late))
         if any(pair.access for pair in seen):
@@ -199,6 +200,17 @@ class _Session:
         absent = [_without_access(pair) for pair in seen]
         checks = verify_pair(self.fabric, (first, second), self.settings.seed, all(pair.access for pair in seen))
         return [replace(pair, checks=tuple(checks[pair.start])) for pair in absent]
+
+    def _disconnect(self, ways: Sequence[tuple[Seat, Seat]]) -> str:
+        """Why nothing can go through the host, as where the memory is another process's, or empty."""
+        try:
+            for start, end in ways:
+                self.fabric.disconnect(start.number, end.number)
+        except DeviceError as error:
+            if type(error) is not DeviceError:
+                raise
+            return str(error)
+        return ""
 
     def _direct(self, timer: Timer, ways: Sequence[tuple[Seat, Seat]], seen: Sequence[PairSeen]) -> list[PairSeen]:
         """What goes straight, where the driver offers it; both ways at once where it does so for both."""
