@@ -51,7 +51,7 @@ class LinkReader:
 
 def describe(path: Sequence[PciDevice] | Absent, told: PcieFacts | Absent, kind: str) -> HostLink:
     """The way of these devices, the GPU first; ``told``: what the driver says of the GPU's own link."""
-    driver = PcieFacts(*(told,) * 4) if isinstance(told, Absent) else told
+    driver = PcieFacts(*(told,) * 4, replays=told) if isinstance(told, Absent) else told
     own = link_by_generation(driver.generation, driver.width)
     most = link_by_generation(driver.generation_maximum, driver.width_maximum)
     if isinstance(path, Absent) or not path:

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mats.device import Buffer, DeviceError, DeviceLost, OutOfMemory
-from mats.devices import _cuda_host
+from mats.device import PCIE, Buffer, DeviceError, DeviceLost, OutOfMemory
+from mats.devices import _cuda_facts, _cuda_host
+from mats.devices._host_link import COHERENT
+from mats.model import Absent
+from mats.probes import _latency_transfer
+from mats.probes._latency_transfer import Transfers, measure_transfers
+from mats.probes._latency_transfer_fit import Fit, fit
 
 from .suite_memory import MIB, PAGE, opened
 
@@ -79,3 +84,35 @@ def test_a_gpu_lost_in_a_copy_is_lost(fake: FakeCuda) -> None:
         with pytest.raises(DeviceLost):
             device.allocate_host(MIB, pinned=False)
     fake.control(restart="")
+
+
+@pytest.mark.parametrize("kind", [PCIE, COHERENT])
+def test_the_way_to_the_processor_is_told(fake: FakeCuda, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cuda_facts, "is_coherent", lambda cuda, index: kind == COHERENT)
+
+    with opened() as device:
+        link = device.host_link()
+
+    assert link.kind == kind
+    assert [name for name, _ in link.counters] == ["pcie.replays", "aer.correctable", "aer.nonfatal", "aer.fatal"]
+
+
+def test_a_gpu_is_asked_whether_it_shares_page_tables_with_the_processor(fake: FakeCuda) -> None:
+    with opened() as device:
+        link = device.host_link()
+
+    assert link.kind == PCIE
+
+
+def test_transfers_are_measured_from_kernel_to_figure(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_latency_transfer, "LOAD_SECONDS", 0.05)
+    fake.control(clock="manual", bytes_per_second=1e10, memory=32 * MIB)
+
+    with opened() as device:
+        seen = measure_transfers(device, lambda: "", lambda share, text: None)
+
+    assert isinstance(seen, Transfers)
+    assert len(seen.points) == len(seen.arrivals) == 4
+    assert [arrival for arrival in seen.arrivals.values() if isinstance(arrival, Absent) or arrival.wrong] == []
+    lines = [fit([(point.size, min(point.times)) for point in points]) for points in seen.points.values()]
+    assert [line.bandwidth for line in lines if isinstance(line, Fit)] == pytest.approx([1e10] * 4, rel=0.05)
