@@ -124,7 +124,9 @@ def _uneven(
     for name, least, most in ranges:
         inside = [index for index, size in enumerate(sizes) if least <= size <= most]
         if inside:
-            yield dataclasses.replace(_level(name, (Plateau(inside[0], inside[-1]),), values), flat=False)
+            level = _level(name, (Plateau(inside[0], inside[-1]),), values)
+            fastest = min(values[index] for index in inside)  # what others leave of a cache is its smallest sets
+            yield dataclasses.replace(level, flat=False, seconds=level.seconds if name == MEMORY else fastest)
 
 
 def _name(
@@ -167,13 +169,15 @@ def observe_ladder(ladder: tuple[Rung, ...] | Absent, info: TargetInfo) -> Obser
         for level in levels
     )
     tables = (_curve(ladder, levels, info), _levels(ladder, levels, known, info))
-    notes = (*_notes(ladder, levels, caches), *_published(known, info))
+    notes = (*_notes(ladder, levels, caches, info.kind), *_published(known, info))
     return Observation(measurements, tuple(table for table in tables if table.rows), notes=notes)
 
 
 def _of_what(level: Level) -> str:
     count = sum(part.last - part.first + 1 for part in level.plateaus)
-    return f"median of {count} working sets" + ("" if level.flat else ", which are not flat")
+    if level.flat:
+        return f"median of {count} working sets"
+    return f"{'median' if level.name == MEMORY else 'fastest'} of {count} working sets, which are not flat"
 
 
 def _curve(ladder: Sequence[Rung], levels: Sequence[Level], info: TargetInfo) -> Table:
@@ -208,7 +212,9 @@ def _levels(ladder: Sequence[Rung], levels: Sequence[Level], known: dict[str, Re
     return Table("levels", "Caches and memory, as the latency shows them", tuple(columns), tuple(rows))
 
 
-def _notes(ladder: Sequence[Rung], levels: Sequence[Level], caches: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+def _notes(
+    ladder: Sequence[Rung], levels: Sequence[Level], caches: Sequence[tuple[str, int]], kind: str
+) -> tuple[str, ...]:
     notes = ["The ladder of caches informs and is not judged: no vendor states what its levels must take."]
     memory = next((level for level in levels if level.name == MEMORY), None)
     if memory is None or not memory.flat:
@@ -225,7 +231,7 @@ def _notes(ladder: Sequence[Rung], levels: Sequence[Level], caches: Sequence[tup
     last = memory.plateaus[-1]
     ends = ladder[last.first], ladder[last.last]
     growth = ends[1].seconds / ends[0].seconds - 1
-    if growth > GROWTH_TOLD:
+    if growth > GROWTH_TOLD and kind != "host":  # a host's other users make more of a difference
         notes.append(
             f"From {ends[0].size / (1 << 20):g} to {ends[1].size / (1 << 20):g} MiB the memory's latency grows by "
             f"{growth:.1%}, as where addresses of more pages have to be translated."

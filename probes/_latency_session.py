@@ -187,7 +187,10 @@ class _Session:
         self.seen.append((self.device.now() - self.start, self.device.conditions()))
 
     def _survey(self, turn: int) -> Survey:
-        """Passes over all regions, in another order each time; more of them while too many walks are disturbed."""
+        """Passes over all regions, in another order each time.
+
+        More of them in the first turn, while too many walks are disturbed; what the second one sees stood out already.
+        """
         draw = random.Random(f"latency {self.settings.seed} {turn}")
         size = region_size(sum(chunk.buffer.size for chunk in self.chunks))
         lines = min(LINES, size // 8 // LINE_WORDS // 2)
@@ -206,7 +209,8 @@ class _Session:
                 self._sense()
                 if track.wrong:
                     break
-                if done + 1 == wanted and wanted < MOST_PASSES * self.settings.passes and self._doubtful(survey):
+                more = turn == 0 and done + 1 == wanted < MOST_PASSES * self.settings.passes
+                if more and self._doubtful(survey):
                     wanted += self.settings.passes
         finally:
             survey.tried, survey.landed, survey.wrong = track.tried, track.landed, len(track.wrong)
