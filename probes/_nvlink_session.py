@@ -189,8 +189,9 @@ class _Session:
             cards = self._cards(self.before)
             ends = cards.get(start.label), cards.get(end.label)
             why = "" if reach.direct else why_no_access(self.before, *ends, reach.reason)
-            late = staged = not_taken(AbsenceKind.NOT_SUPPORTED, joined)
-            if not joined:
+            if joined:
+                late = staged = not_taken(AbsenceKind.NOT_SUPPORTED, joined)
+            else:
                 late = timer.delay(_copy(start, end, SMALL), _SMALL)
                 (staged,) = timer.rates([_copy(start, end)], _HOST_WAY, late)
             pair = PairSeen(start.label, end.label, reach.direct, why, through_host=staged)
