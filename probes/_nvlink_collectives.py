@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from mats.facts import MachineFacts
 from mats.facts.transfers import CollectiveFacts, TransferRun
-from mats.model import AbsenceKind, Absent, Measurement, Quantity
+from mats.model import AbsenceKind, Absent, Cell, Column, Measurement, Quantity, Reading, Table
 
 from ._health_card import Card, cards_of, value_of
 from ._nvlink_rates import fit_nvlink, gigabytes
 from ._nvlink_results import share
-from ._nvlink_seen import BYTE, RATE, Labels, Seen, Taken, bound, checked
+from ._nvlink_seen import BYTE, COUNT, RATE, SECOND, Labels, Seen, Taken, bound, checked
 from ._nvlink_ways import ASK_FOR, Kind, Target, Way, way_between
 
 _WHO = f"which GPUs took part, and what joins them, is not told: {ASK_FOR}"
@@ -29,6 +29,7 @@ class Together:
     seen: tuple[Seen, ...] = ()
     untold: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
 def collectives(run: TransferRun, machine: MachineFacts, cards: Sequence[Card], tool: str) -> Together:
@@ -55,7 +56,7 @@ def collectives(run: TransferRun, machine: MachineFacts, cards: Sequence[Card], 
             untold.append(f"{name}: {reading.reason}")
             notes += _fit_note(name, taken)
         notes += _notes(name, lines, taken, target)
-    return Together(tuple(seen), tuple(untold), tuple(notes))
+    return Together(tuple(seen), tuple(untold), tuple(notes), (_table(run, tool),) if run.collectives else ())
 
 
 def largest(lines: Sequence[CollectiveFacts]) -> Taken:
@@ -80,6 +81,32 @@ def way_of_ranks(run: TransferRun, machine: MachineFacts, cards: Sequence[Card])
         why = _MIXED if cards else _WHO
         return Way(Kind.UNKNOWN, "several", Target(Absent(AbsenceKind.NOT_FOUND, why)))
     return min(ways, key=lambda way: value_of(way.target.bandwidth) or 0.0)
+
+
+def _table(run: TransferRun, tool: str) -> Table:
+    """Every line of the tool's table, the largest sizes first: they are what is judged."""
+    columns = (
+        Column("operation"),
+        Column("size", BYTE),
+        Column("time", SECOND),
+        Column("algorithm", RATE),
+        Column("bus", RATE),
+        Column("wrong", COUNT),
+        Column("place"),
+    )
+
+    def cell(reading: Reading) -> Cell:
+        return reading if isinstance(reading, Absent) else reading.value
+
+    rows = tuple(
+        (
+            each.name,
+            *(cell(reading) for reading in (each.size, each.time, each.algorithm, each.bus, each.wrong)),
+            "in place" if each.in_place else "out of place",
+        )
+        for each in sorted(run.collectives, key=lambda each: -(value_of(each.size) or 0))
+    )
+    return Table(f"collectives {tool}".strip(), f"Collective operations, as {tool or run.tool} says", columns, rows)
 
 
 def _rate(target: Target) -> str:

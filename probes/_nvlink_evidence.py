@@ -13,7 +13,7 @@ from dataclasses import replace
 from mats.fabric import Fabric
 from mats.facts import GpuFacts, MachineFacts
 from mats.facts.transfers import End, Engine, Figure, MeasuredGpu, Place, TransferFacts, TransferRun, Ways
-from mats.model import AbsenceKind, Absent, Measurement, Observation, Quantity, Unit
+from mats.model import AbsenceKind, Absent, Measurement, Observation, Quantity, Table, Unit
 from mats.probe import Context
 
 from ._health_card import Card, cards_of
@@ -45,6 +45,7 @@ def evidence(machine: MachineFacts, bandwidth: float | None = None, latency: flo
     more: list[Seen] = []
     untold: list[str] = []
     notes: list[str] = []
+    tables: list[Table] = []
     for place, run in enumerate(machine.transfers):
         names = _labels(run, cards)
         cards |= {label: card for label, card in _measured_cards(run, machine, names).items() if label not in cards}
@@ -54,6 +55,7 @@ def evidence(machine: MachineFacts, bandwidth: float | None = None, latency: flo
         together = collectives(run, machine, [cards[name] for name in names.values() if name in cards], tool)
         more += together.seen
         untold += together.untold
+        tables += together.tables
         notes += [*_run_notes(run), *together.notes, *curve_notes(run)]
     failed = [f"{run.tool} itself failed: {error}" for run in machine.transfers for error in run.errors]
     return observe(
@@ -68,6 +70,7 @@ def evidence(machine: MachineFacts, bandwidth: float | None = None, latency: flo
             notes=(*dict.fromkeys(notes), *state_notes(machine, cards)),
             partial=machine.partial,
             more=tuple(more),
+            tables=tuple(tables),
             untold=tuple(dict.fromkeys([*untold, *failed])),
         )
     )

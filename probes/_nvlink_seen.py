@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mats.facts import MachineFacts
-from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Quantity, Reading, Relation, Unit
+from mats.model import AbsenceKind, Absent, Diagnosis, Measurement, Quantity, Reading, Relation, Table, Unit
 
 from ._health_card import Card
 from ._nvlink_limits import LIMITS
@@ -133,6 +133,8 @@ class Picture:
     partial: str = ""
     more: tuple[Seen, ...] = ()
     """What was seen beside the pairs."""
+    tables: tuple[Table, ...] = ()
+    """Of what is in ``more``."""
     untold: tuple[str, ...] = ()
     """Targets of what is in ``more`` that are not known, each with its reason."""
 

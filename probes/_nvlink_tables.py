@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from mats.model import AbsenceKind, Absent, Cell, Chart, Column, Measurement, Quantity, Reading, Table
 
-from ._nvlink_seen import BYTE, RATE, RATIO, SECOND, PairSeen, Picture, Seen
+from ._health_bus import link_text, path
+from ._health_card import Card
+from ._health_links import active_links
+from ._nvlink_seen import BYTE, COUNT, RATE, RATIO, SECOND, GroupSeen, PairSeen, Picture, Seen
 from ._nvlink_ways import Kind, Way
 
 Ways = Mapping[tuple[str, str], Way]
@@ -20,6 +23,9 @@ def tables(picture: Picture, ways: Ways, seen: Sequence[Seen]) -> tuple[Table, .
         _latency(picture.pairs),
         _topology(picture.pairs, ways),
         _pairs(picture.pairs, ways, seen),
+        _together(picture.groups),
+        _cards(picture, seen),
+        *picture.tables,
         _mismatches(picture.pairs),
     )
     return tuple(table for table in made if table.rows)
@@ -108,6 +114,70 @@ def _topology(pairs: Sequence[PairSeen], ways: Ways) -> Table:
     )
     title = "How the GPUs are joined: NV4 is 4 NVLinks; PIX, PXB, PHB, NODE, SYS are PCIe, the nearer the earlier"
     return Table("topology", title, (*_ENDS, Column("way")), rows, Chart.matrix("from", "to", "way"))
+
+
+_GROUPS = {
+    "link.into_one": "all to one",
+    "link.from_one": "one to all",
+    "link.ring": "round a ring, the slowest",
+}
+
+
+def _together(groups: Sequence[GroupSeen]) -> Table:
+    """Copies of many GPUs at one moment."""
+    rows = tuple(
+        (
+            _GROUPS.get(group.name, group.name),
+            ", ".join(f"{what} {value}" for what, value in group.labels),
+            _cell(group.taken.reading),
+        )
+        for group in groups
+    )
+    columns = (Column("copies"), Column("gpus"), Column("bandwidth", RATE))
+    return Table("together", "Copies of several GPUs at one moment", columns, rows)
+
+
+_GROWN = ("nvlink_replays", "nvlink_recoveries", "nvlink_crc_errors", "pcie_replays")
+
+
+def _cards(picture: Picture, seen: Sequence[Seen]) -> Table:
+    """The links of each GPU, and by how much its counters grew during a test of our own."""
+    grown = {
+        (part.name, dict(part.labels).get("gpu", "")): part.reading
+        for part in seen
+        if isinstance(part, Measurement) and part.name.startswith("link.")
+    }
+    untold = Absent(AbsenceKind.NOT_TESTED, "no counter was read before and after")
+    columns = (
+        Column("gpu"),
+        Column("name"),
+        Column("pcie"),
+        Column("links", COUNT),
+        Column("links_down", COUNT),
+        *(Column(name.removeprefix("nvlink_"), COUNT) for name in _GROWN if picture.live),
+    )
+    rows = tuple(
+        (
+            label,
+            card.name or "not told",
+            _pcie_cell(card),
+            _cell(active_links(card)),
+            _cell(grown.get(("link.down", label), untold)),
+            *(_cell(grown.get((f"link.{name}", label), untold)) for name in _GROWN if picture.live),
+        )
+        for label, card in picture.cards.items()
+    )
+    return Table(
+        "gpus", "Links of each GPU" + (", and what its counters grew by" if picture.live else ""), columns, rows
+    )
+
+
+def _pcie_cell(card: Card) -> Cell:
+    """``Gen4 x16``, with a word where it was at rest."""
+    now = path(card).now
+    if isinstance(now, Absent):
+        return now
+    return link_text(now) if card.gpu.pcie.loaded is True else f"{link_text(now)} at rest"
 
 
 def _mismatches(pairs: Sequence[PairSeen]) -> Table:

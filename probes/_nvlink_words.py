@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mats.model import Absent, Measurement, Quantity
 
-from ._health_text import listed
+from ._health_text import listed, size
 from ._nvlink_rates import Fit, fit_nvlink, fit_pcie, gigabytes
-from ._nvlink_seen import HOST, PairSeen, Picture, Seen, Taken, bound
+from ._nvlink_seen import BYTE, HOST, PairSeen, Picture, Seen, Taken, bound
 from ._nvlink_ways import Kind, Way
 
 Ways = Mapping[tuple[str, str], Way]
@@ -41,7 +41,7 @@ def notes(picture: Picture, ways: Ways, seen: Sequence[Seen]) -> tuple[str, ...]
                 *_engines(picture.pairs),
                 *_chips(picture.pairs, ways),
                 *_above_target(picture.pairs, ways),
-                *_loss(seen),
+                *_loss(picture, seen),
                 *_verified(picture),
             )
         )
@@ -164,12 +164,33 @@ def _above_target(pairs: Sequence[PairSeen], ways: Ways) -> Iterator[str]:
             )
 
 
-def _loss(seen: Sequence[Seen]) -> Iterator[str]:
-    """In place of one percentage: what the hardware counts."""
-    lost = [part for part in seen if isinstance(part, Measurement) and part.name == "link.packet_loss"]
-    whys = dict.fromkeys(part.reading.reason for part in lost if isinstance(part.reading, Absent))
-    for why in whys:
-        yield f"{why[0].upper()}{why[1:]}; see the bytes that were verified and the counters instead."
+def _loss(picture: Picture, seen: Sequence[Seen]) -> Iterator[str]:
+    """In place of one percentage of lost packets: what was verified, and what the hardware counts."""
+    if not picture.live:
+        return
+    checks = [check for pair in picture.pairs for check in pair.checks]
+    verified, changed = sum(check.verified for check in checks), sum(check.mismatched for check in checks)
+    grown = ", ".join(f"{name} {_sum_of(seen, what)}" for name, what in _COUNTED)
+    readings = [part.reading for part in seen if isinstance(part, Measurement) and part.name == "link.packet_loss"]
+    known = [reading.value for reading in readings if isinstance(reading, Quantity)]
+    told = f"discarded {max(known):.2g} of all" if known else "discards not counted by these GPUs (NVLink 5 does)"
+    data = f"{size(Quantity(changed, BYTE))} of {size(Quantity(verified, BYTE))} changed"
+    yield f"Data: {data}; {grown}; packets: {told}."
+
+
+_COUNTED = (
+    ("replays", "link.nvlink_replays"),
+    ("recoveries", "link.nvlink_recoveries"),
+    ("checksum errors", "link.nvlink_crc_errors"),
+    ("PCIe replays", "link.pcie_replays"),
+)
+
+
+def _sum_of(seen: Sequence[Seen], name: str) -> str:
+    """``+3``, of all GPUs that tell it."""
+    parts = [part.reading for part in seen if isinstance(part, Measurement) and part.name == name]
+    known = [reading.value for reading in parts if isinstance(reading, Quantity)]
+    return f"+{sum(known):,g}" if known else "not told"
 
 
 def _verified(picture: Picture) -> Iterator[str]:
@@ -177,4 +198,5 @@ def _verified(picture: Picture) -> Iterator[str]:
     checks = [check for pair in picture.pairs for check in pair.checks]
     if picture.live and checks and not any(check.mismatched for check in checks):
         how = listed([check.by for check in checks])
-        yield f"Verified over the links: {how}. That is no statement about any library's own ways to use them."
+        what = "Copy and load/store verified" if any(check.by != "copies" for check in checks) else "Copy verified"
+        yield f"{what} ({how}). That is no statement about any library's own ways over the links."

@@ -48,8 +48,18 @@ def test_every_way_to_move_data_is_verified_each_way(healthy: Observation) -> No
 
 
 def test_a_clean_check_says_what_it_is_not(healthy: Observation) -> None:
-    (note,) = [note for note in healthy.notes if note.startswith("Verified over the links: copies, stores, loads.")]
+    (note,) = [
+        note for note in healthy.notes if note.startswith("Copy and load/store verified (copies, stores, loads)")
+    ]
     assert "no statement about any library" in note
+
+
+def test_what_was_verified_and_counted_stands_in_one_sentence(healthy: Observation) -> None:
+    assert any(
+        note.startswith("Data: 0 B of 12 MiB changed; replays +0, recoveries +0, checksum errors +0, PCIe replays +0")
+        and "discards not counted by these GPUs" in note
+        for note in healthy.notes
+    )
 
 
 def test_a_ring_says_what_it_bounds(healthy: Observation) -> None:
@@ -68,7 +78,7 @@ def test_samples_and_what_they_are_of_are_kept(healthy: Observation) -> None:
 def test_figures_and_matrices_are_there_to_look_at(healthy: Observation) -> None:
     tables = {table.name: table for table in healthy.tables}
 
-    assert list(tables) == ["bandwidth", "latency", "topology", "pairs"]
+    assert list(tables) == ["bandwidth", "latency", "topology", "pairs", "together", "gpus"]
     assert all(tables[name].chart is not None for name in ("bandwidth", "latency", "topology"))
     assert [row[:3] for row in tables["topology"].rows] == [("0", "1", "NV4"), ("1", "0", "NV4")]
 
