@@ -125,6 +125,7 @@ def test_a_source_of_files_is_given_their_paths(tmp_path: Path) -> None:
     # then
     assert code == 0
     assert opened[0].paths == (str(tmp_path / "a.txt"), str(tmp_path / "deep/b.log"))
+    assert opened[0].shown == ("a.txt", "deep/b.log")
 
 
 @pytest.mark.parametrize("argv", ["health --from -", "health -", "health --from - -", "--health --from -"])
@@ -134,6 +135,7 @@ def test_standard_input_is_evidence(tmp_path: Path, argv: str) -> None:
 
     def opens(target: Target, _seconds: float | None) -> FakeSource:
         (path,) = (Path(path) for path in target.paths)
+        assert target.shown == ("standard input",)
         read.append((str(path), path.read_bytes()))
         return FakeSource(target_info(target.name, "file"))
 

@@ -331,6 +331,18 @@ def test_a_mix_of_results_and_state_is_one_picture() -> None:
     assert len([note for note in facts.notes if "mats nvlink-test --from judges that" in note]) == 2
 
 
+def test_a_file_is_called_by_the_name_that_it_was_given(tmp_path: Path) -> None:
+    kept, empty = tmp_path / "kept", tmp_path / "empty"
+    kept.write_text(saved.text("links/p2p_l40s_x2_pcie4.txt"))
+    empty.write_text("nvbandwidth Version: v0.7\n")
+
+    (run,) = open_links((kept,), ("standard input",)).read().transfers
+    with pytest.raises(UsageError, match=r"^standard input: looks like nvbandwidth"):
+        open_links((empty,), ("standard input",))
+
+    assert run.origin == "standard input"
+
+
 def test_the_title_of_files_of_results_counts_the_gpus_that_the_tool_lists() -> None:
     described = open_links((saved.path("links/p2p_l40s_x2_pcie4.txt"),)).describe()
 
