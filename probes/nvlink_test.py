@@ -28,14 +28,16 @@ and DCGM with their issues; PCI Express Base Specification; Linux kernel documen
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from mats.fabric import Fabric, Lender
 from mats.model import Observation
 from mats.probe import Context, Option, OptionKind, Probe, UsageError
 
 from ._nvlink_faults import CATALOGUE
 from ._nvlink_limits import LIMITS
+
+if TYPE_CHECKING:
+    from mats.fabric import Fabric, Lender
 
 __all__ = ["CATALOGUE", "PROBE"]
 
@@ -52,8 +54,8 @@ def measure(door: Fabric | Lender, context: Context) -> Observation:
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: there are {', '.join(MODES)}")
     if mode == "server":
-        return serve(cast(Lender, door), context)
-    fabric = cast(Fabric, door)
+        return serve(cast("Lender", door), context)
+    fabric = cast("Fabric", door)
     return test_links(fabric, context) if fabric.members() else judge_evidence(fabric, context)
 
 
