@@ -26,11 +26,11 @@ ALL_BLOCKS = 1 << 20
 WALK_WORDS = 8
 TILE = 64 << 10
 UNITS = 7
-ATTEMPTS = 3
+ATTEMPTS = 5
 
 
-class WrongEnd(Exception):
-    """A chain led somewhere else than it was laid: the memory gave back a wrong word."""
+class Garbled(Exception):
+    """A list of places did not arrive as it was sent: the link changed it. No kernel may follow such a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,15 @@ def cache_of(info: TargetInfo) -> int:
     return int(info.cache_size.value) if isinstance(info.cache_size, Quantity) else 64 << 20
 
 
+def deliver(device: Device, buffer: Buffer, data: bytes) -> None:
+    """Copy the places of a chain to the device and see that they arrived. Raises Garbled, DeviceError."""
+    for _ in range(ATTEMPTS):
+        device.copy(buffer, data)
+        if device.fetch(buffer, 0, len(data)) == data:
+            return
+    raise Garbled(f"{len(data)} bytes that were copied to the device came back changed, {ATTEMPTS} times")
+
+
 @dataclass(slots=True)
 class Flusher:
     """Passes the cache, so that what was read before comes from the memory again."""
@@ -145,7 +154,7 @@ class Track:
     def __post_init__(self) -> None:
         self._order = self.device.allocate(len(self.order) * 8)
         self._reports = self.device.allocate(len(self.regions) * WALK_WORDS * 8)
-        self.device.copy(self._order, struct.pack(f"<{len(self.order)}Q", *self.order))
+        deliver(self.device, self._order, struct.pack(f"<{len(self.order)}Q", *self.order))
         for start, count in self._runs():
             self.device.launch(
                 "lay_chain",

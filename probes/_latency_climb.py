@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mats.device import Buffer, Device, OutOfMemory
 from mats.model import AbsenceKind, Absent, TargetInfo
 
-from ._latency_chain import ALL_BLOCKS, PAGE_WORDS, WALK_WORDS, Flusher, cache_of
+from ._latency_chain import ALL_BLOCKS, PAGE_WORDS, WALK_WORDS, Flusher, Garbled, cache_of, deliver
 
 SMALLEST = 2 << 10
 LEAST_TOP, MOST_TOP = 256 << 20, 1 << 30
@@ -51,6 +51,8 @@ def climb(
                 if each <= data.size and (rung := climber.stand(each, seed)):
                     rungs.append(rung)
             size *= 2
+    except Garbled as error:
+        return Absent(AbsenceKind.UNREADABLE, str(error))
     finally:
         climber.close()
         device.free(data)
@@ -86,7 +88,7 @@ class Climber:
         self._device.free(self._walk)
 
     def stand(self, size: int, seed: int) -> Rung | None:
-        """What a load within ``size`` bytes takes; None where no walk came to its end.
+        """What a load within ``size`` bytes takes; None where no walk came to its end. Raises Garbled, DeviceError.
 
         Up to twice the last cache every line of the set is in the chain, and it is walked once around before it is
         timed, so that each cache holds what it can of it. Beyond, lines all over the set are put out of the caches.
@@ -130,7 +132,7 @@ class Climber:
         return self._lay((draw.permutation(numpy.unique(chosen)) * self._words).astype("<u8").tobytes())
 
     def _lay(self, order: bytes) -> memoryview:
-        self._device.copy(self._order, order)
+        deliver(self._device, self._order, order)
         lines = len(order) // 8
         piece = Buffer(self._order.address, len(order))
         self._device.launch("lay_chain", 1, data=self._data, stride_words=0, order=piece, lines=lines)

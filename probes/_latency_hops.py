@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mats.device import Buffer, Device
 from mats.model import AbsenceKind, Absent
 
-from ._latency_chain import ALL_BLOCKS, LINE_WORDS, WALK_WORDS, Flusher, Region, draw_order
+from ._latency_chain import ALL_BLOCKS, LINE_WORDS, WALK_WORDS, Flusher, Garbled, Region, deliver, draw_order
 
 LINES = 4096
 """So many lines are sampled, as far as the memory has them."""
@@ -68,11 +68,14 @@ def sample_lines(
         return Absent(AbsenceKind.NOT_TESTED, "no region is left to sample lines of")
     timer = _Timer(device, flusher, regions, groups, unit)
     try:
+        timer.lay()
         for turn in range(ROUNDS):
             if why := stopping():
                 return Absent(AbsenceKind.NOT_TESTED, why)
             timer.time_all(turn, draw.sample(range(len(groups)), len(groups)))
         return timer.read()
+    except Garbled as error:
+        return Absent(AbsenceKind.UNREADABLE, str(error))
     finally:
         timer.close()
 
@@ -101,14 +104,17 @@ class _Timer:
         self._order = device.allocate(self._count * 8)
         self._times = device.allocate(2 * ROUNDS * self._count * 8)
         self._walks = device.allocate(2 * ROUNDS * len(groups) * WALK_WORDS * 8)
-        words = [word for group in groups for word in group.order]
-        device.copy(self._order, struct.pack(f"<{len(words)}Q", *words))
-        device.copy(self._walks, bytes(self._walks.size))
-        for group in groups:
-            device.launch(
+
+    def lay(self) -> None:
+        """The chains. Raises Garbled, DeviceError."""
+        words = [word for group in self._groups for word in group.order]
+        deliver(self._device, self._order, struct.pack(f"<{len(words)}Q", *words))
+        self._device.copy(self._walks, bytes(self._walks.size))
+        for group in self._groups:
+            self._device.launch(
                 "lay_chain",
                 1,
-                data=regions[group.region].buffer,
+                data=self._regions[group.region].buffer,
                 stride_words=0,
                 order=self._piece(group),
                 lines=len(group.order),
