@@ -148,10 +148,9 @@ def _evidence(incident: IncidentFacts, card: Card | None) -> list[str]:
     if incident.related:
         said.append(f"also hit by it: {listed(incident.related)}")
     said += _against(incident, card)
-    said += _disputes(incident.conflicts)
     if not incident.count_known and not any("how often" in line for line in said):
         said.append("the driver limits how often it prints this: the number of lines means nothing")
-    return [*said, *(f"log: {line.strip()}" for line in incident.lines[:_LINES])]
+    return [*said, *(f"log: {line.strip()}" for line in incident.lines[:_LINES]), *_disputes(incident.conflicts)]
 
 
 def _disputes(conflicts: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mats.model import (
     AbsenceKind,
     Absent,
+    Diagnosis,
     Finding,
     Limit,
     Measurement,
@@ -89,10 +90,23 @@ class FindingGroup:
 
     label: str
     findings: tuple[Finding, ...]
+    diagnoses: tuple[Diagnosis, ...] = ()
+    """Those of the observation, of which some may explain the findings."""
 
     @property
     def first(self) -> Finding:
         return self.findings[0]
+
+    @property
+    def title(self) -> str:
+        """What was diagnosed, where it is the same on all parts; otherwise what the limit calls it."""
+        told = {self._diagnosed(finding) for finding in self.findings}
+        return told.pop() if len(told) == 1 else self.first.title
+
+    def _diagnosed(self, finding: Finding) -> str:
+        titles = (item.title for item in self.diagnoses if item.explains_measurement(finding.measurement))
+        title = next(titles, "") or finding.title
+        return _without_part(title, self.label, part_of(finding.measurement, self.label))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -167,13 +181,13 @@ def parts_noun(label: str, count: int) -> str:
     return plural(count, spelled(label))
 
 
-def grouped(findings: Iterable[Finding], label: str) -> tuple[FindingGroup, ...]:
+def grouped(findings: Iterable[Finding], label: str, diagnoses: tuple[Diagnosis, ...] = ()) -> tuple[FindingGroup, ...]:
     """Findings of one code with one advice as one group, the gravest first."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         key: tuple[object, ...] = (finding.code, finding.severity, finding.title, finding.advice)
         groups.setdefault(key if label else (id(finding),), []).append(finding)
-    made = [FindingGroup(label, tuple(found)) for found in groups.values()]
+    made = [FindingGroup(label, tuple(found), diagnoses) for found in groups.values()]
     return tuple(sorted(made, key=lambda group: GRAVEST_FIRST.index(group.first.severity)))
 
 

@@ -72,7 +72,11 @@ class TargetView:
     @cached_property
     def groups(self) -> tuple[FindingGroup, ...]:
         """The findings, the gravest first; the same one on several parts of the target is one."""
-        made = [group for result in self.results for group in grouped(result.findings, part_label(result.observation))]
+        made = [
+            group
+            for result in self.results
+            for group in grouped(result.findings, part_label(result.observation), result.observation.diagnoses)
+        ]
         return tuple(sorted(made, key=lambda group: GRAVEST_FIRST.index(group.first.severity)))
 
     @cached_property
@@ -89,6 +93,10 @@ class TargetView:
             )
             told += [(where, limit.advice) for where, limit, _ in unseen if limit.severity is Severity.UNKNOWN]
         return printable(": ".join(filter(None, told[0]))) if told else ""
+
+    def doubts(self, result: Result) -> str:
+        """Why a result is unknown or failed."""
+        return _doubts(result, self) or result.reason
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
@@ -139,7 +147,7 @@ def _sentence(view: TargetView) -> str:
     if view.verdict in (Verdict.UNKNOWN, Verdict.ERROR):
         named = [result for result in view.results if result.verdict is view.verdict]
         words = "could not tell" if view.verdict is Verdict.UNKNOWN else "failed to work"
-        reason = _doubts(named[0], view) or named[0].reason.rstrip(".") or "no reason was recorded"
+        reason = view.doubts(named[0]).rstrip(".") or "no reason was recorded"
         warned = [group for group in view.groups if group.label and group.first.severity is Severity.WARN]
         beside = f"; {_places(warned)}" if warned else ""
         return f"{named[0].probe} {words}: {reason}{_and_more(len(named) - 1, 'probe')}{beside}"
@@ -155,7 +163,17 @@ def _sentence(view: TargetView) -> str:
         return _places(groups)
     finding = groups[0].first
     named_fault = f", diagnosed as {finding.fault}" if finding.fault else ""
-    return f"{finding.title}: {against_text(finding)}{named_fault}{_and_more_findings(groups[1:])}"
+    return f"{groups[0].title}: {against_text(finding)}{named_fault}{_and_more_findings(groups[1:])}"
+
+
+def unknown_reasons(run: Run) -> dict[tuple[str, str], str]:
+    """By probe and target, why a result is unknown, as the report says it."""
+    return {
+        (result.probe, view.name): printable(view.doubts(result))
+        for view in target_views(run)
+        for result in view.results
+        if result.verdict is Verdict.UNKNOWN
+    }
 
 
 def _doubts(result: Result, view: TargetView) -> str:
@@ -167,7 +185,7 @@ def _doubts(result: Result, view: TargetView) -> str:
         return _places(groups)
     unseen: dict[tuple[str, str], list[str]] = {}
     for where, limit, why in required_unseen(result, view.kind):
-        said = limit.title if limit.severity is Severity.UNKNOWN else f"{limit.measurement} was not seen"
+        said = limit.title if limit.severity is Severity.UNKNOWN else f"not known whether {limit.title}"
         unseen.setdefault((where, why), []).append(said)
     return "; ".join(
         ": ".join(filter(None, (where, f"{', '.join(titles)} ({why})"))) for (where, why), titles in unseen.items()
@@ -179,9 +197,14 @@ def _places(groups: Sequence[FindingGroup]) -> str:
     gravest = [group for group in groups if group.first.severity is groups[0].first.severity][:_NAMED]
     titles: dict[str, list[str]] = {}
     for group in gravest:
-        titles.setdefault(group.where, []).append(group.first.title)
-    named = "; ".join(": ".join(filter(None, (where, ", ".join(told)))) for where, told in titles.items())
+        titles.setdefault(group.where, []).append(group.title)
+    named = "; ".join(": ".join(filter(None, (where, _listed(told)))) for where, told in titles.items())
     return named + _and_more_findings(groups[len(gravest) :])
+
+
+def _listed(titles: Sequence[str]) -> str:
+    """Titles with commas of their own are told apart by semicolons."""
+    return ("; " if any("," in title for title in titles) else ", ").join(titles)
 
 
 def _and_more_findings(groups: Sequence[FindingGroup]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from mats.model import Result, Run, Severity, Verdict
 
@@ -33,13 +34,17 @@ def exit_code(run: Run, fail_on: Severity = Severity.FAIL) -> ExitCode:
     return ExitCode.OK
 
 
-def unmeasured(run: Run) -> tuple[str, ...]:
-    """What was required and is not known, a sentence each; empty when all is known."""
+def unmeasured(run: Run, reasons: Mapping[tuple[str, str], str] | None = None) -> tuple[str, ...]:
+    """What was required and is not known, a sentence each; empty when all is known.
+
+    ``reasons``: by probe and target, what is told instead of the result's own reason.
+    """
     if not run.results:
         return ("nothing was run",)
+    told = reasons or {}
     missing = [f"{name} was not run" for name in run.required if all(result.probe != name for result in run.results)]
     missing += [
-        f"{result.probe} on {result.target}: {result.reason}"
+        f"{result.probe} on {result.target}: {told.get((result.probe, result.target)) or result.reason}"
         for result in run.results
         if result.verdict is Verdict.UNKNOWN and _required(result, run)
     ]

@@ -159,7 +159,7 @@ def conclude(finished: Run, wanted: Outputs, threshold: Severity, told: Sequence
             world.tell(f"mats: {result.probe} on {result.target}: {result.reason}")
     code = exit_code(finished, threshold)
     if code is ExitCode.UNKNOWN:
-        for sentence in unmeasured(finished):
+        for sentence in unmeasured(finished, registry.report_module("_view").unknown_reasons(finished)):
             world.tell(f"mats: not known: {sentence}")
     return ExitCode.UNUSABLE if failed and code is not ExitCode.FINDINGS else code
 

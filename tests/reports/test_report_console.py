@@ -56,7 +56,7 @@ def test_the_environment_of_the_process_does_not_change_it(monkeypatch: pytest.M
     ("example", "first"),
     [
         ("clean_host", "PASS     host: nothing out of order in 1 probe (stress)"),
-        ("failing_sim", "FAIL     sim:stuck_dq: The memory gave back other data than was written:"),
+        ("failing_sim", "FAIL     sim:stuck_dq: One data line of one channel is stuck: memory.errors"),
         ("no_gpu", "UNKNOWN  cuda:0: stress could not tell: no NVIDIA driver is loaded: libcuda.so.1"),
         ("broken_and_partial", "ERROR    2 targets: 1 error, 1 unknown; required and not measured: links"),
         ("all_absent", "UNKNOWN  host: stress could not tell: nothing was measured: the allocation was"),

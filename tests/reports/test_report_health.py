@@ -8,11 +8,26 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from mats.model import AbsenceKind, Absent, Reading, Run, Severity, Verdict
+from mats.model import (
+    AbsenceKind,
+    Absent,
+    Diagnosis,
+    Finding,
+    Measurement,
+    Observation,
+    Quantity,
+    Reading,
+    Run,
+    Severity,
+    Unit,
+    Verdict,
+)
 from mats.reports import html, prometheus
+from mats.reports._view import run_sentence, unknown_reasons
 from mats.reports.console import render_console
 from mats.reports.junit import render_junit
 
+from .example_runs import ERRORS, result, run
 from .exposition import parse_exposition
 from .health_runs import HEALTH, broken_machine, healthy_machine, laptop, lost_gpu, sixteen
 from .test_report_console import ESCAPES
@@ -237,3 +252,46 @@ def test_the_page_shows_lines_of_the_log_as_they_were_printed() -> None:
     reader = read(html.render_page(broken_machine(), lambda: ""))
 
     assert sum(attributes.get("class") == "log" for tag, attributes in reader.elements if tag == "td") == 2
+
+
+def diagnosed(part: str, title: str) -> tuple[Finding, Diagnosis]:
+    """A finding on a part, and what was diagnosed of it."""
+    labels = (("gpu", part),)
+    measurement = Measurement("health.log.serious", Quantity(1, Unit.COUNT), labels)
+    limit = dataclasses.replace(ERRORS, measurement="health.log.serious", title="a serious incident in the log")
+    finding = Finding("HLT-042", Severity.FAIL, limit.title, "cuda:all", measurement, limit, "off_bus", (), "Reset it.")
+    return finding, Diagnosis("off_bus", title, "health.log.serious", (), "", labels)
+
+
+@pytest.mark.parametrize(
+    ("titles", "sentence"),
+    [
+        (("GPU 0 (0000:1b:00.0): it fell off the bus",), "GPU 0: it fell off the bus"),
+        (("it fell off the bus", "it fell off the bus"), "GPU 0, 1: it fell off the bus"),
+        (("it fell off the bus", "it hangs"), "GPU 0, 1: a serious incident in the log"),
+    ],
+)
+def test_the_opening_sentence_names_what_was_diagnosed_where_it_is_the_same_on_all_parts(
+    titles: tuple[str, ...], sentence: str
+) -> None:
+    found = [diagnosed(str(part), title) for part, title in enumerate(titles)]
+    observation = Observation(
+        tuple(finding.measurement for finding, _ in found), diagnoses=tuple(diagnosis for _, diagnosis in found)
+    )
+    findings = tuple(finding for finding, _ in found)
+    judged = result("cuda:all", Verdict.FAIL, observation, probe="health", findings=findings, limits=())
+
+    assert run_sentence(run((), (judged,))) == f"cuda:all: {sentence}"
+
+
+def test_what_is_not_known_is_said_in_the_words_of_the_report() -> None:
+    silent = Absent(AbsenceKind.TIMED_OUT, "ECC errors: no answer within 2 s")
+    machine = with_reading(
+        healthy_machine(), "health.known.errors", "4", silent, Verdict.UNKNOWN, "health.known.errors: no answer"
+    )
+
+    reasons = unknown_reasons(machine)
+
+    said = "GPU 4: whether memory errors happened is not known (no answer within 2 s)"
+    assert reasons == {("health", "cuda:all"): said}
+    assert run_sentence(machine) == f"cuda:all: health could not tell: {said}"

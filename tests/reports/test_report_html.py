@@ -129,7 +129,7 @@ def test_markup_in_names_that_are_drawn_cannot_end_the_script() -> None:
     ("example", "heading"),
     [
         ("clean_host", "PASS host: nothing out of order in 1 probe (stress)"),
-        ("failing_sim", "FAIL sim:stuck_dq: The memory gave back other data than was written"),
+        ("failing_sim", "FAIL sim:stuck_dq: One data line of one channel is stuck: memory.errors 4,096"),
         ("broken_and_partial", "ERROR 2 targets: 1 error, 1 unknown"),
     ],
 )
