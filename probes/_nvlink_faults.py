@@ -33,8 +33,8 @@ _CLASSES = (
         title="Direct copies that are slower than those through the host",
         signature="the same copy is faster with peer access off than on",
         cause="ACS on a PCIe switch sends peer traffic up to the root; IOMMU translation; two sockets in between",
-        advice="Turn off ACS on the PCIe switches and the IOMMU's translation (iommu=pt), or let programs copy "
-        "through the host (NCCL_P2P_DISABLE=1).",
+        advice="Where no GPU is passed to a virtual machine, turn off ACS on the PCIe switches and the IOMMU's "
+        "translation (iommu=pt); else let programs copy through the host (NCCL_P2P_DISABLE=1).",
         source="NVIDIA/nccl issues 814 and 1127; nccl-tests issues 74 and 112",
     ),
     FaultClass(

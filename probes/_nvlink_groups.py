@@ -38,7 +38,7 @@ def measure_groups(timer: Timer, seats: Sequence[Seat], pairs: Sequence[PairSeen
                 GroupSeen(FROM, (("from", hub.label),), _sum(timer, copies, begun, f"to {len(outof)} GPUs at once"))
             )
     if len(seats) > 1:
-        found.append(GroupSeen(RING, (("gpus", str(len(seats))),), _ring(timer, seats, direct, begun)))
+        found.insert(0, GroupSeen(RING, (("gpus", str(len(seats))),), _ring(timer, seats, direct, begun)))
     return found
 
 

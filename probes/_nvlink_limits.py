@@ -93,8 +93,9 @@ LIMITS = (
         Severity.FAIL,
         _ACS,
         "A copy that gains nothing from going straight is sent round by ACS or the IOMMU; 5 % are noise.",
-        "Turn off ACS on the PCIe switches (setpci, or the firmware's setting) and the IOMMU's translation "
-        "(iommu=pt), or let programs copy through the host (NCCL_P2P_DISABLE=1).",
+        "Where no GPU is passed to a virtual machine, turn off ACS on the PCIe switches (setpci, or the firmware's "
+        "setting) and the IOMMU's translation (iommu=pt); else let programs copy through the host "
+        "(NCCL_P2P_DISABLE=1).",
     ),
     Limit(
         "LNK-004",

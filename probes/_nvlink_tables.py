@@ -14,6 +14,8 @@ from ._nvlink_ways import Kind, Way
 
 Ways = Mapping[tuple[str, str], Way]
 _ENDS = (Column("from"), Column("to"))
+_AT_A_GLANCE = 12
+"""Of more ways the weakest come first: a terminal shows the first rows only."""
 
 
 def tables(picture: Picture, ways: Ways, seen: Sequence[Seen]) -> tuple[Table, ...]:
@@ -53,8 +55,15 @@ def _pairs(pairs: Sequence[PairSeen], ways: Ways, seen: Sequence[Seen]) -> Table
         Column("verified", BYTE),
         Column("changed", BYTE),
     )
-    rows = tuple(_row(pair, ways[pair.start, pair.end], shares) for pair in pairs)
-    return Table("pairs", "What each way carries, and what it should", columns, rows)
+    many = len(pairs) > _AT_A_GLANCE
+    ordered = sorted(pairs, key=lambda pair: _share_of(shares.get(pair.labels))) if many else pairs
+    rows = tuple(_row(pair, ways[pair.start, pair.end], shares) for pair in ordered)
+    title = "What each way carries, and what it should" + (", the weakest first" if many else "")
+    return Table("pairs", title, columns, rows)
+
+
+def _share_of(reading: Reading | None) -> float:
+    return float(reading.value) if isinstance(reading, Quantity) else 0.0
 
 
 def _row(pair: PairSeen, way: Way, shares: Mapping[tuple[tuple[str, str], ...], Reading]) -> tuple[Cell, ...]:

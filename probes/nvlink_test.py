@@ -1,4 +1,4 @@
-"""Do the links between these GPUs carry what they should, and arrive the data unchanged?
+"""Do the links between these GPUs carry what they should, and do data arrive unchanged?
 
 Method. Every pair of GPUs, each way: copies directly and by way of the host's memory (peer access on and off), with
 both ways busy at once, all to one, one to all and round a ring; copies of 16 bytes; one load over the link, by a chain
@@ -88,7 +88,7 @@ FAULTS = ("link_slow", "link_corrupt", "link_inactive", "link_errors", "link_nar
 
 PROBE = Probe(
     name="nvlink-test",
-    question="Do the links between these GPUs carry what they should, and arrive the data unchanged?",
+    question="Do the links between these GPUs carry what they should, and do data arrive unchanged?",
     kinds=("cuda", "file", "sim"),
     order=350,
     exclusive=True,
