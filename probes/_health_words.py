@@ -33,8 +33,16 @@ def notes(machine: MachineFacts, cards: Sequence[Card], measured: Sequence[Measu
     said += _links(cards)
     said += _log(machine)
     said += _others(machine)
-    said += [f"{note[0].upper()}{note[1:]}." if not note.endswith(".") else note for note in machine.notes if note]
+    said += [_as_sentence(note) for note in machine.notes if note]
     return tuple(dict.fromkeys(said))
+
+
+def _as_sentence(note: str) -> str:
+    """A note with a full stop; a file's or a tool's name at its beginning stays as it is."""
+    if note.endswith("."):
+        return note
+    words = _opening(note) if note.partition(" ")[0].rstrip(":,").isalpha() else note
+    return f"{words}."
 
 
 def first_sentence(cards: Sequence[Card], measured: Sequence[Measurement]) -> str:

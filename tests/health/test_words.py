@@ -250,3 +250,18 @@ def test_a_claim_by_address_stands_under_the_gpu_that_has_it() -> None:
     (finding,) = judge(examine(facts), LIMITS, "cuda").findings
 
     assert dict(finding.measurement.labels)["gpu"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("note", "sentence"),
+    [
+        ("the links could not be kept busy", "The links could not be kept busy."),
+        ("links.txt: is output of nvbandwidth", "links.txt: is output of nvbandwidth."),
+        ("nvidia-smi says 570, the log 571", "nvidia-smi says 570, the log 571."),
+        ("two machines are named.", "two machines are named."),
+    ],
+)
+def test_a_note_is_a_sentence_and_a_name_at_its_beginning_stays_as_it_is(note: str, sentence: str) -> None:
+    facts = dataclasses.replace(machine(), notes=(note,))
+
+    assert examine(facts).notes[-1] == sentence
