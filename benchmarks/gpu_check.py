@@ -1,11 +1,12 @@
 """Compiles and runs every kernel on a real GPU, compares it with the CPU build, and measures how near it comes to peak.
 
     python benchmarks/gpu_check.py [--target cuda:0] [--size 8192] [--repeats 20] [--json FILE]
-                                   [--tune] [--kernels-only]
+                                   [--tune] [--kernels-only | --links-only]
 
 Prints a short table with the device and the day. Bandwidths are medians of single launches timed by the device's own
 events, with their range; writes and verifies stand beside a plain memset and a plain device-to-device copy of the same
-memory in the same minute. Takes well under four minutes.
+memory in the same minute. Then delays and links (gpu_links.py): the ladder of caches, how far the regions of the card
+spread, what copies to and from the host carry of the link, memory lent to another process. Takes under four minutes.
 
 Targets, of the peak that follows from the device's own clock and bus: writing at least 90 %, verifying at least 85 %;
 on an H200 75 % each (best figures seen there by others: 81 % write, 79 % mixed).
@@ -19,6 +20,7 @@ import datetime
 import importlib.util
 import json
 import random
+import shlex
 import statistics
 import subprocess
 import sys
@@ -51,6 +53,7 @@ COMPARED_PAGES = 8
 REPORT_BYTES, RECORD_BYTES, CAPACITY = 256 * 8, 64, 1024
 STRESS_LIMIT_S = 90
 SCENARIOS = Path(__file__).resolve().parents[1] / "tests" / "cuda" / "kernel_scenarios.py"
+LINKS = Path(__file__).resolve().parent / "gpu_links.py"
 KINDS = ("address", "rotated", "constant", "walking", "random", "modulo")
 WRITE_TARGET, VERIFY_TARGET, H200_TARGET = 0.90, 0.85, 0.75
 OK, WRONG, USAGE, NO_GPU = 0, 1, 2, 3
@@ -124,11 +127,11 @@ class Field:
         return [int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)]
 
 
-def scenarios() -> ModuleType:
-    """The scenarios that the tests use too; loaded by path, since tests are not installed."""
-    spec = importlib.util.spec_from_file_location("kernel_scenarios", SCENARIOS)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{SCENARIOS} is missing: run this from a checkout")
+def load_file(path: Path) -> ModuleType:
+    """A Python file beside this one or of the tests; by path, since neither is installed."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise UsageError(f"{path} is missing: run this from a checkout")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -137,7 +140,7 @@ def scenarios() -> ModuleType:
 
 def compare(target: str) -> list[Check]:
     """Every kernel with the same arguments on the GPU and on the host: the outcome must agree bit for bit."""
-    known = scenarios()
+    known = load_file(SCENARIOS)
     checks = []
     opened: list[Callable[[], Device]] = [
         lambda: cuda.open_device(parse_target(target)),
@@ -248,16 +251,14 @@ def tune(field: Field, repeats: int) -> None:
     field.device.waves = cuda.WAVES
 
 
-def stress(target: str) -> list[Check]:
+def stress(start: Sequence[str], target: str) -> list[Check]:
     """The command itself: a short test that must pass, and one with forced errors that must not."""
     if "stress" not in probes():
         return []
     checks = []
     for name, more, wanted in (("mats stress", [], 0), ("mats stress --force-errors", ["--force-errors"], 1)):
         command = [
-            sys.executable,
-            "-m",
-            "mats.cli.main",
+            *start,
             "stress",
             "--target",
             target,
@@ -332,11 +333,9 @@ def state(device: cuda.CudaDevice) -> str:
     return f"temperature {temperature}, memory clock {clock}, ECC {seen.ecc}"
 
 
-def check(arguments: argparse.Namespace) -> int:
-    begun = time.monotonic()
+def check_kernels(arguments: argparse.Namespace) -> tuple[list[Check], list[Speed]]:
     field = open_field(arguments.target, arguments.size and arguments.size * MIB)
     try:
-        print(head(field.info))
         print(f"{len(kernel_files())} files with {len(kernels())} kernels; buffers of {field.data.size // MIB} MiB")
         checks = find_injected(field)
         print_checks(checks)  # each part as soon as it is known: a GPU may be lent for minutes only
@@ -348,13 +347,45 @@ def check(arguments: argparse.Namespace) -> int:
             tune(field, arguments.repeats)
     finally:
         field.device.close()
-    for part in (compare, *(() if arguments.kernels_only else (stress,))):
-        found = part(arguments.target)
-        print_checks(found)
+    compared = compare(arguments.target)
+    print_checks(compared)
+    stressed = [] if arguments.kernels_only else stress(arguments.mats, arguments.target)
+    print_checks(stressed)
+    return [*checks, *compared, *stressed], speeds
+
+
+def check_links(arguments: argparse.Namespace) -> tuple[list[Check], list[dict[str, Any]]]:
+    links = load_file(LINKS)
+    size = arguments.timed_size or links.TIMED_MIB
+    checks: list[Check] = []
+    figures: list[dict[str, Any]] = []
+    for part, mebibytes in ((links.check_latency, size), (links.check_lending, min(size, links.LENT_MIB))):
+        found = part(arguments.mats, arguments.target, mebibytes)
+        rows = [Check(*row) for row in found.checks]
+        print_checks(rows)
+        print("\n".join(found.lines), flush=True)
+        checks += rows
+        figures += found.figures
+    return checks, figures
+
+
+def check(arguments: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    device = cuda.open_device(parse_target(arguments.target))
+    about = head(device.describe())
+    device.close()
+    print(about, flush=True)
+    checks: list[Check] = []
+    speeds: list[Speed] = []
+    figures: list[dict[str, Any]] = []
+    if not arguments.links_only:
+        checks, speeds = check_kernels(arguments)
+    if not arguments.kernels_only:
+        found, figures = check_links(arguments)
         checks += found
     print(f"\nall of it took {time.monotonic() - begun:.0f} s")
     if arguments.json:
-        record = {"head": head(field.info), "checks": [asdict(row) for row in checks]}
+        record: dict[str, Any] = {"head": about, "checks": [asdict(row) for row in checks], "figures": figures}
         record["speeds"] = [{**asdict(row), "passed": row.passed} for row in speeds]
         Path(arguments.json).write_text(json.dumps(record, indent=1) + "\n")
     return OK if all(row.passed for row in checks) and all(row.passed for row in speeds) else WRONG
@@ -369,7 +400,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--repeats", type=int, default=20, help="launches of each operation (default: 20)")
     made.add_argument("--json", metavar="FILE", help="also write everything as JSON")
     made.add_argument("--tune", action="store_true", help="also try other numbers of blocks")
-    made.add_argument("--kernels-only", action="store_true", help="do not run the command mats stress")
+    parts = made.add_mutually_exclusive_group()
+    parts.add_argument("--kernels-only", action="store_true", help="do not run commands: no stress, delays and links")
+    parts.add_argument("--links-only", action="store_true", help="delays and links alone")
+    here = (sys.executable, "-m", "mats.cli.main")
+    made.add_argument("--mats", type=shlex.split, default=here, metavar="COMMAND", help="how mats is started")
+    made.add_argument("--timed-size", type=int, metavar="MIB", help="memory whose delay is timed (default: 16 GiB)")
     return made
 
 

@@ -6,6 +6,8 @@ those of a healthy device whatever else this machine does.
 
 from __future__ import annotations
 
+import json
+import shlex
 import signal
 import subprocess
 import time
@@ -194,6 +196,41 @@ def test_the_check_for_real_gpus_judges_what_it_measures(folder: str, tmp_path: 
     assert ("BELOW" in done.stdout) is (code == 1)
     assert f"{share:.1%}" in done.stdout
     assert (tmp_path / "check.json").exists()
+
+
+def test_the_check_for_real_gpus_looks_at_delays_and_links(folder: str, tmp_path: Path) -> None:
+    """What the figures are is this machine's and busy or not: they are there, and what must hold anyway does."""
+    check = str(ROOT / "benchmarks" / "gpu_check.py")
+    start = shlex.join(command(folder, MATS, ()))
+
+    done = on_fake(
+        folder,
+        check,
+        ["--links-only", "--timed-size", "16", "--mats", start, "--json", str(tmp_path / "check.json")],
+        MATS_FAKE_CUDA="devices=1;memory=1073741824",
+    )
+
+    record = json.loads((tmp_path / "check.json").read_text())
+    held = {row["name"]: row["passed"] for row in record["checks"]}
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    for name in (
+        "chains end where they must",
+        "pinning to a multiprocessor",
+        "lending memory to another process",
+        "borrowing memory of another process",
+        "data between two processes",
+        "copied data, to device, pinned",
+    ):
+        assert held[name], done.stdout
+    assert {"spread of the region map", "pinned copies, to device", "pinned copies, from device"} <= set(held)
+    assert "ladder of caches and memory" in done.stdout
+    assert {figure["name"] for figure in record["figures"]} >= {
+        "latency.region_spread",
+        "latency.pinned_share",
+        "latency.transfer_bandwidth",
+        "link.bandwidth",
+        "link.load_latency",
+    }
 
 
 def test_the_check_for_real_gpus_needs_one(folder: str) -> None:
