@@ -255,6 +255,6 @@ def _own_folder(folder: Path) -> int:
     if state.st_mode & 0o077:
         os.close(opened)
         raise DeviceError(
-            f"the folder {folder} is open to other users: chmod 700 it, or name another place with --socket"
+            f"the folder {folder} is open to other users: give the socket a folder of its own, which is made if missing"
         )
     return opened

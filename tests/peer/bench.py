@@ -29,7 +29,7 @@ from mats.target import Target
 
 from .side import DEADLINES, PLAN
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a test waits for another process at most: above every deadline of a session."""
 SHORT = replace(DEADLINES, greeting=0.3, silence=1.0)
 """For tests in which they pass; in all others none may, also on a busy machine."""
@@ -57,7 +57,7 @@ class Side:
         if self.ended is None:
             code = self.sides.ask({"wait": self.process, "seconds": PATIENCE})
             text = self.output.read_text(encoding="utf-8")
-            told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+            told = [json.loads(line) for line in text.splitlines() if line.startswith('{"')]
             self.ended = Ended(code, told[-1] if told else {}, text)
         return self.ended
 
@@ -66,6 +66,13 @@ class Side:
         end = time.monotonic() + PATIENCE
         while words not in (self.output.read_text(encoding="utf-8") if self.output.exists() else ""):
             assert time.monotonic() < end, f"{words!r} was not said"
+            time.sleep(0.005)
+
+    def wait_for_file(self, path: Path) -> None:
+        """Until it has made a file."""
+        end = time.monotonic() + PATIENCE
+        while not path.exists():
+            assert time.monotonic() < end and self.state() != "Z", self.wait().text
             time.sleep(0.005)
 
     def wait_until(self, state: str) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from mats.cli.main import main as command_line
 from mats.device import Device, DeviceError
 from mats.devices._library import library
 from mats.devices._sim_ipc import open_family
@@ -29,6 +30,7 @@ from mats.peer.client import borrow
 from mats.peer.greeting import Deadlines
 from mats.peer.meeting import Borrowed
 from mats.peer.server import Server
+from mats.registry import probes
 from mats.target import Target
 
 PLAN = "links_healthy"
@@ -108,7 +110,9 @@ def refuse(target: Target) -> Device:
 
 
 def main(arguments: list[str]) -> int:
-    """One side, by ``server|client FOLDER [--at STEP --do WHAT] [--gpu N] [--wanted N]``."""
+    """``mats ARGUMENTS``: the command. Else one side: ``server|client FOLDER [--at STEP --do WHAT] [--gpu N] ...``."""
+    if arguments[0] == "mats":
+        return command_line(arguments[1:])
     parser = argparse.ArgumentParser()
     parser.add_argument("side", choices=("server", "client"))
     parser.add_argument("folder", type=Path)
@@ -166,6 +170,7 @@ def wait(process: int, seconds: float) -> int | None:
 
 
 if __name__ == "__main__":
+    probes()  # once for all that are forked
     library()  # before a fork becomes a user who may not read it
     codecs.lookup("ascii")
     for line in sys.stdin:

@@ -58,7 +58,7 @@ def test_a_file_that_is_no_socket_is_kept(folder: Path) -> None:
 def test_a_folder_that_others_may_enter_is_refused(folder: Path) -> None:
     folder.chmod(0o750)
 
-    with pytest.raises(DeviceError, match="is open to other users: chmod 700 it"):
+    with pytest.raises(DeviceError, match="is open to other users: give the socket a folder of its own"):
         Door(folder / SOCKET)
 
 
