@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mats.facts import (
@@ -41,6 +41,7 @@ from mats.sources._nvbandwidth_tests import (
 TOOL = "nvbandwidth"
 _VERSION = re.compile(r"nvbandwidth Version:\s*v?(\S+)")
 _DRIVER = re.compile(r"Driver Version:\s*([0-9][0-9.]{2,20})\s*")
+_CUDA = re.compile(r"CUDA Driver Version(?: \(API\))?:\s*([0-9.]{3,8})(?: \([0-9]+\))?\s*")
 _DEVICE = re.compile(r"Device ([0-9]{1,4}): (.{1,120}?) \(([0-9a-fA-F:.]{7,16})\)\s*")
 _PROCESS = re.compile(
     r"Process\s+([0-9]{1,4}) \((.{1,200})\): device [0-9]{1,4}: (.{1,120}?) \(([0-9a-fA-F:.]{7,16})\)\s*"
@@ -61,6 +62,7 @@ class _Reader:
 
     version: Text = UNASKED
     driver: Text = UNASKED
+    cuda: Text = UNASKED
     gpus: list[MeasuredGpu] = field(default_factory=list)
     transfers: list[TransferFacts] = field(default_factory=list)
     waived: list[WaivedFacts] = field(default_factory=list)
@@ -114,7 +116,15 @@ def parse_nvbandwidth(text: str) -> MachineFacts:
     starts = [at for at, line in enumerate(lines) if _VERSION.match(line)] or [0]
     readers = [_read_text(lines[start:end]) for start, end in itertools.pairwise([*starts, len(lines)])]
     driver = next((each.driver for each in readers if isinstance(each.driver, str)), UNASKED)
-    return picture((each.run() for each in readers), driver)
+    cuda = next((each.cuda for each in readers if isinstance(each.cuda, str)), UNASKED)
+    return replace(picture((each.run() for each in readers), driver), cuda=cuda)
+
+
+def _cuda(said: str) -> Text:
+    """``13.1`` of "13.1" and of "13010". The tool asks the driver, also where it calls it the runtime's version."""
+    if re.fullmatch(r"[0-9]{5,6}", said):
+        return f"{int(said) // 1000}.{int(said) % 1000 // 10}"
+    return said if re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,2}", said) else UNASKED
 
 
 def _read_text(lines: list[str]) -> _Reader:
@@ -136,6 +146,8 @@ def _read_line(reader: _Reader, lines: list[str], at: int) -> int:
         reader.version = found[1]
     elif found := _DRIVER.fullmatch(line):
         reader.driver = found[1]
+    elif found := _CUDA.fullmatch(line):
+        reader.cuda = _cuda(found[1])
     elif found := _DEVICE.fullmatch(line):
         reader.gpus.append(MeasuredGpu(int(found[1]), found[2], pci_address(found[3])))
     elif found := _PROCESS.fullmatch(line):
@@ -212,6 +224,7 @@ def _of_json(text: str, start: int) -> MachineFacts:
     reader = _Reader(cut=cut)
     reader.version = _text(root.get("version")).removeprefix("v") or UNASKED
     reader.driver = _text(root.get("Driver Version")) or UNASKED
+    reader.cuda = _cuda(_text(root.get("CUDA Runtime Version")))
     reader.gpus = list(_json_gpus(root))
     for case in itertools.islice(map(dict_of, list_of(root.get("testcases"))), ROWS_AT_MOST):
         _read_case(reader, case)
@@ -219,7 +232,7 @@ def _of_json(text: str, start: int) -> MachineFacts:
         _read_error(reader, _text(holder.get("error")))
     for line in before.splitlines():
         _read_error(reader, line)
-    return picture((reader.run(),), reader.driver)
+    return replace(picture((reader.run(),), reader.driver), cuda=reader.cuda)
 
 
 def _json_gpus(root: dict[str, Any]) -> Iterator[MeasuredGpu]:

@@ -146,6 +146,20 @@ def test_nvbandwidth_that_stops_at_wrong_data_tells_the_test_and_the_place_and_n
     assert [each.pci for each in run.gpus] == ["0000:07:00.0", "0000:0b:00.0", "0000:48:00.0", "0000:4c:00.0"]
 
 
+@pytest.mark.parametrize(
+    ("name", "driver", "cuda"),
+    [
+        ("nvbandwidth_v0.6_gh200.txt", "550.54.15", "12.4"),
+        ("nvbandwidth_v0.10_h100x4.txt", "590.44.01", "13.1"),
+        ("nvbandwidth_gen3.json", "565.02", "12.7"),
+    ],
+)
+def test_versions_of_driver_and_cuda_are_told_in_the_form_of_each_version(name: str, driver: str, cuda: str) -> None:
+    facts = machine(name)
+
+    assert (facts.driver, facts.cuda) == (driver, cuda)
+
+
 def test_wrong_data_are_a_failure_for_health_too() -> None:
     facts = open_source((saved.path("links/nvbandwidth_v0.7_pattern_mismatch.txt"),)).read()
 
