@@ -109,8 +109,8 @@ class TextCommand(typer.core.TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)
         for parameter in parameters:
-            if hasattr(parameter, "_runtime_param"):  # as typer 0.29 has it; another one validates
-                parameter._runtime_param = _AsGiven()
+            if hasattr(parameter, "get_runtime_param"):  # one without it loads no validation
+                parameter.get_runtime_param = _AsGiven
                 if parameter.param_type_name == "argument":
                     parameter.display_type = _no_type
         return parameters
