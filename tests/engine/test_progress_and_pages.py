@@ -6,11 +6,13 @@ import dataclasses
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from mats.cli.explain import fault_page, plans_page, probe_page
 from mats.cli.main import main
+from mats.cli.outputs import has_blocks
 from mats.cli.progress import Bars, Lines, Silent, Watcher, crash_sentence, meter, progress_text
 from mats.cli.world import World
 from mats.model import Quantity, Result, Unit, Verdict
@@ -149,3 +151,34 @@ def test_plans_are_listed_in_a_column() -> None:
         "sim:a       first",
         "sim:longer  second",
     ]
+
+
+class Screen(io.TextIOWrapper):
+    """A terminal of an encoding."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "terminal", "blocks"),
+    [
+        (Screen("utf-8"), "xterm-256color", True),
+        (Screen("UTF8"), "", True),
+        (Screen("ascii"), "xterm", False),
+        (Screen("iso-8859-1"), "xterm", False),
+        (Screen("utf-8"), "linux", False),
+        (Screen("utf-8"), "dumb", False),
+        (io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), "xterm", False),
+        (io.StringIO(), "xterm", False),
+    ],
+)
+def test_maps_have_block_characters_only_on_a_terminal_that_shows_them(
+    tmp_path: Path, stream: TextIO, terminal: str, blocks: bool
+) -> None:
+    world, _ = world_with(tmp_path, TERM=terminal)
+
+    assert has_blocks(dataclasses.replace(world, stdout=stream)) is blocks
