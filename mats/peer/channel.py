@@ -159,6 +159,9 @@ class Door:
                 f"another mats of this user lends already at {self._path}: wait for it, or name another place with "
                 "--socket"
             ) from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DeviceError(f"the folder {self._path.parent} cannot be locked, as on some networks: {why}") from error
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(self._path.lstat().st_mode):
                 raise DeviceError(f"{self._path} is not a socket: move it away, or name another place with --socket")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import socket
 from pathlib import Path
@@ -53,6 +55,16 @@ def test_a_file_that_is_no_socket_is_kept(folder: Path) -> None:
         Door(folder / SOCKET)
 
     assert (folder / SOCKET).read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_file: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with pytest.raises(DeviceError, match="cannot be locked, as on some networks: No locks available"):
+        Door(folder / SOCKET)
 
 
 def test_a_folder_that_others_may_enter_is_refused(folder: Path) -> None:
