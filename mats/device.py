@@ -6,8 +6,9 @@ A probe has nothing else: no cupy, no clock of its own, no path. A device is ope
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mats.model import Reading, TargetInfo
 
@@ -184,4 +185,30 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Free everything that was allocated; safe to call twice and after DeviceLost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNode:
+    """A part of a host's memory and how many processors are next to it; ``free`` in bytes."""
+
+    number: int
+    processors: int
+    free: int
+
+
+@runtime_checkable
+class NodeDevice(Protocol):
+    """What a device can besides whose memory lies on nodes, each nearer to some of its processors than to others."""
+
+    def nodes(self) -> tuple[MemoryNode, ...]:
+        """Those with memory; none where the system does not tell."""
+        ...
+
+    def placed(self, near: int, on: int) -> AbstractContextManager[None]:
+        """Within it kernels run on the processors of one node, and new memory lies on another. Raises DeviceError."""
+        ...
+
+    def lies_on(self, buffer: Buffer, offset: int) -> int:
+        """The node of a byte of a buffer. Raises DeviceError."""
         ...

@@ -26,6 +26,7 @@ from ._latency_chain import (
 )
 from ._latency_climb import Rung, climb
 from ._latency_hops import sample_lines
+from ._latency_host import HostMemory, measure_host, observe_host
 from ._latency_limits import bound_of
 from ._latency_line_results import is_slow
 from ._latency_lines import Classes, classify
@@ -158,6 +159,7 @@ class _Session:
         if (first.outstanding or is_slow(first.lines)) and not self.partial:
             second = self._again(first)
         others, ladder, transfers = self.device.holders(), self._climb(), self._transfer()
+        host = self._host()
         return observe(
             Outcome(
                 info=info,
@@ -170,7 +172,7 @@ class _Session:
                 partial=self.partial,
                 refused=refused,
                 ladder=ladder,
-                parts=(observe_transfers(transfers),),
+                parts=(observe_transfers(transfers), observe_host(host)),
             )
         )
 
@@ -284,13 +286,23 @@ class _Session:
         if self.partial:
             return Absent(AbsenceKind.NOT_TESTED, self.partial)
         self._release()
-
-        def progress(share: float, text: str) -> None:
-            self.context.progress(99 + share, 100, text)
-
-        transfers = measure_transfers(self.device, self.context.stopping, progress)
+        transfers = measure_transfers(self.device, self.context.stopping, self._late)
         self.partial = "" if isinstance(transfers, Absent) else transfers.partial
         return transfers
+
+    def _host(self) -> HostMemory | None:
+        """What a host's own memory is like beside its latency."""
+        if self.partial:
+            return None
+        self._release()
+        seed, stopping = self.settings.seed, self.context.stopping
+        host = measure_host(self.device, self.flusher, seed, stopping, self._late)
+        self.partial = stopping()
+        return host
+
+    def _late(self, share: float, text: str) -> None:
+        """Progress of what comes after the ladder: little beside it."""
+        self.context.progress(99 + share / 2, 100, text)
 
 
 def _words(turn: int, regions: int) -> str:

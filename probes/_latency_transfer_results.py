@@ -52,9 +52,10 @@ OF_LINK = (
 
 
 def observe_transfers(seen: Transfers | Absent) -> Observation:
-    """Everything that the copies tell; where there were none, why."""
+    """Everything that the copies tell; where there were none, why: once of a device that has no link."""
     if isinstance(seen, Absent):
-        return Observation(tuple(Measurement(name, seen) for name in (*OF_WAYS, *OF_LINK)))
+        names = OF_WAYS[1:2] if seen.kind is AbsenceKind.NOT_SUPPORTED else (*OF_WAYS, *OF_LINK)
+        return Observation(tuple(Measurement(name, seen) for name in names))
     lines = {way: _line(seen, way) for way in WAYS}
     measurements = [one for way in WAYS for one in _of_way(seen, way, lines[way])]
     measurements += _of_link(seen)

@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import platform
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from mats.device import Buffer, Conditions, DeviceError, HeldBy, HostBuffer, HostLink, MemoryState, OutOfMemory
+from mats.device import (
+    Buffer,
+    Conditions,
+    DeviceError,
+    HeldBy,
+    HostBuffer,
+    HostLink,
+    MemoryNode,
+    MemoryState,
+    OutOfMemory,
+)
 from mats.devices._host_memory import CPU_CACHE, available, caches, huge_share, total
+from mats.devices._host_nodes import node_of, placed, read_nodes
 from mats.devices._library import allocate, library, pack, plan_copy, release
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.target import Target
@@ -145,6 +157,16 @@ class HostDevice:
     def host_link(self) -> HostLink:
         none = Absent(AbsenceKind.NOT_SUPPORTED, "the memory is the host's own: no link lies between")
         return HostLink("", *(none,) * 6)
+
+    def nodes(self) -> tuple[MemoryNode, ...]:
+        return tuple(each.node for each in read_nodes(self._root))
+
+    def placed(self, near: int, on: int) -> AbstractContextManager[None]:
+        processors = {each.node.number: each.processors for each in read_nodes(self._root)}
+        return placed(processors.get(near, frozenset()), on)
+
+    def lies_on(self, buffer: Buffer, offset: int) -> int:
+        return node_of(buffer.address + offset)
 
     def holders(self) -> tuple[HeldBy, ...] | str:
         """Nobody: a host's memory is shared by every process, and the headroom is left to them."""
