@@ -54,6 +54,7 @@ BUFFERS = {
     "done": 8,
     "times": 4 * 8,
     "walk": 8 * 8,
+    "open": 8,
 }
 """What a pointer of this name points to, in bytes: as much as the kernel may touch and no byte more."""
 
@@ -87,6 +88,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "pages": (0, 1),
     "unit": (0, 1, 7),
     "near": (0, 1),
+    "nanoseconds": (0, 1000),  # the gate stays shut: the time ends it
 }
 """The values tried for a number of this name; all combinations are run."""
 
