@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mats.facts import UNASKED, End, Engine, Figure, PeerFacts, Place, TransferFacts, Ways
-from mats.model import AbsenceKind, Absent, Quantity
+from mats.model import AbsenceKind, Absent, Quantity, Reading
 from mats.sources._measured import EVERY_GPU, HOST, gpu, reading_of
 
 Ends = Callable[[int, int], tuple[End, End]]
@@ -69,7 +69,7 @@ def transfers_of(grid: Grid) -> Iterator[TransferFacts]:
                 continue  # the diagonal: N/A, or 0.00 in older versions
             what = f"{grid.test} {start.label} to {end.label}"
             reading = reading_of(what, cell, unit)
-            if between and isinstance(reading, Absent) and reading.kind is AbsenceKind.NOT_TESTED:
+            if between and _left_out(reading):
                 reading = Absent(AbsenceKind.NOT_SUPPORTED, f"{what}: not measured, since neither reaches the other")
             yield TransferFacts(
                 test=grid.test,
@@ -83,6 +83,13 @@ def transfers_of(grid: Grid) -> Iterator[TransferFacts]:
                 operation=way.operation or UNASKED,
                 pinned=UNASKED if between or _is_local(grid) else True,
             )
+
+
+def _left_out(reading: Reading) -> bool:
+    """N/A, or the 0.00 of older versions, which no copy that was made comes to."""
+    if isinstance(reading, Absent):
+        return reading.kind is AbsenceKind.NOT_TESTED
+    return reading.value == 0
 
 
 def peers_of(transfers: Sequence[TransferFacts]) -> Iterator[PeerFacts]:

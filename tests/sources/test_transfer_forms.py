@@ -84,10 +84,17 @@ def test_the_three_tables_of_a_bidirectional_test_stand_in_one_matrix_of_json() 
     ]
 
 
-def test_a_pair_that_nvbandwidth_leaves_out_has_no_access_and_no_rate_of_0() -> None:
+@pytest.mark.parametrize("left_out", ["N/A", "0.00"])
+def test_a_pair_that_nvbandwidth_leaves_out_has_no_access_and_no_rate_of_0(left_out: str) -> None:
     test = "device_to_device_memcpy_write_ce"
     title = "memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)"
-    text = HEAD + f"Running {test}.\n" + table(test, title, "N/A 20.00 N/A", "21.00 N/A N/A", "N/A N/A N/A")
+    text = (
+        HEAD
+        + f"Running {test}.\n"
+        + table(
+            test, title, *(row.replace("N/A", left_out) for row in ("N/A 20.00 N/A", "21.00 N/A N/A", "N/A N/A N/A"))
+        )
+    )
 
     run = one(parse_nvbandwidth(text).transfers)
 
