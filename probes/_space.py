@@ -13,6 +13,10 @@ PAGE = 2 << 20
 TILE = 64 << 10
 WORD = 8
 LARGEST_CHUNK = 1 << 30
+PILOT = 64 << 20
+"""The time that so much takes tells that of a chunk."""
+CHUNK_SECONDS = 0.5
+"""A chunk is had in about this time or less, where smaller ones can be had sooner."""
 FULL = 0.9
 """A share of the device from which on all of it counts as asked for."""
 OWN = 4 << 20
@@ -89,7 +93,7 @@ def allocate_chunks(
     Large chunks first; when the device refuses one, smaller ones, down to one page: a fragmented device is still
     tested nearly whole. ``stopping`` is asked ahead of each: a machine takes seconds to find hundreds of GiB.
     """
-    size = chunk_size(wanted)
+    size = _soon_had(device, chunk_size(wanted))
     chunks: list[Chunk] = []
     got, refused = 0, ""
     while wanted - got >= PAGE:
@@ -107,6 +111,22 @@ def allocate_chunks(
         chunks.append(Chunk(buffer, got // WORD))
         got += size
     return tuple(chunks), refused if wanted - got >= PAGE else ""
+
+
+def _soon_had(device: Device, size: int) -> int:
+    """Of a machine that needs long to find memory, a size so small that it is asked between two whether to stop."""
+    if size <= PILOT:
+        return size
+    began = device.now()
+    try:
+        pilot = device.allocate(PILOT)
+    except OutOfMemory:
+        return size
+    took = device.now() - began
+    device.free(pilot)
+    while size > PILOT and took * size / PILOT > CHUNK_SECONDS:
+        size //= 2
+    return size
 
 
 def room(kind: str, state: MemoryState, asked: Request) -> int:

@@ -17,21 +17,29 @@ MIB = 1 << 20
 
 
 class Lender:
-    """A device that lends ``free`` bytes, at most ``largest`` at once, and nothing from the ``fails_at``-th call on."""
+    """A device that lends ``free`` bytes, at most ``largest`` at once, each of which takes ``seconds`` to be found."""
 
-    def __init__(self, free: int, largest: int = 1 << 40, fails_at: int = 1 << 30) -> None:
-        self.free, self.largest, self.calls, self.fails_at = free, largest, 0, fails_at
+    def __init__(self, free: int, largest: int = 1 << 40, seconds: float = 0.0) -> None:
+        self.free_bytes, self.largest, self.seconds = free, largest, seconds
+        self.calls, self.clock = 0, 0.0
+
+    def now(self) -> float:
+        return self.clock
 
     def allocate(self, size: int) -> Buffer:
         self.calls += 1
-        if size > self.free or size > self.largest or self.calls >= self.fails_at:
+        if size > self.free_bytes or size > self.largest:
             raise OutOfMemory(f"no {size} bytes")
-        self.free -= size
+        self.free_bytes -= size
+        self.clock += size * self.seconds
         return Buffer(self.calls << 40, size)
 
+    def free(self, buffer: Buffer) -> None:
+        self.free_bytes += buffer.size
 
-def lender(free: int, largest: int = 1 << 40) -> Device:
-    return cast(Device, Lender(free, largest))
+
+def lender(free: int, largest: int = 1 << 40, seconds: float = 0.0) -> Device:
+    return cast(Device, Lender(free, largest, seconds))
 
 
 def state(total: int, free: int, reserved: int | None = 0, others: int | None = 0) -> MemoryState:
@@ -153,3 +161,21 @@ def test_a_wish_to_stop_is_heeded_between_two_chunks() -> None:
     chunks, refused = space.allocate_chunks(lender(1 << 50), 1024 * MIB, lambda: next(asked))
 
     assert (len(chunks), refused) == (2, "stopped by Ctrl-C")
+
+
+@pytest.mark.parametrize(("seconds", "largest"), [(0.1, 1024), (1.0, 512), (8.0, 64), (100.0, 64)])
+def test_where_memory_is_long_in_coming_chunks_are_small_and_alike(seconds: float, largest: int) -> None:
+    device = Lender(1 << 50, seconds=seconds / (1 << 30))
+
+    chunks, refused = space.allocate_chunks(cast(Device, device), 16 << 30)
+
+    assert {chunk.buffer.size for chunk in chunks} == {largest * MIB}
+    assert sum(chunk.buffer.size for chunk in chunks) == 16 << 30 == (1 << 50) - device.free_bytes
+    assert refused == ""
+
+
+def test_a_device_that_has_too_little_for_a_trial_is_taken_as_it_is() -> None:
+    chunks, refused = space.allocate_chunks(lender(48 * MIB), 1024 * MIB)
+
+    assert sum(chunk.buffer.size for chunk in chunks) == 48 * MIB
+    assert refused
