@@ -26,7 +26,8 @@ FABRIC_EXAMPLE = """\
 cards = 4
 joined = "pairs"        # or "switch", "none": PCIe alone
 links = 4               # NVLinks of a pair, or of each card to the switch
-link_gbps = 14.0625     # of each link and direction; and, if wanted: told_gbps, version, carried, cards_per_bridge
+link_gbps = 14.0625     # of each link and direction; and, if wanted: told_gbps, version, carried,
+cards_per_bridge = 2    # which is how many hang on one host bridge
 
 [[fabric.fault]]
 kind = "slow"           # the way from one card to another carries the factor of what it should
@@ -34,10 +35,10 @@ from = 0
 to = 1
 factor = 0.5
 
-# Other kinds: corrupt (probability of a flipped bit in each word), inactive (links that are down), errors (counters
-# rise), silent (card "from" answers no more after so many exchanges: after), no_peer (no direct way), detour (the
-# direct way over PCIe is slower by the factor), narrow (lanes that the slot of card "from" gives).
-# Without from and to, no_peer and detour are of all ways.
+# Other kinds: corrupt (probability of a flipped bit in each word), inactive (links that are down),
+# errors (counters rise), silent (card "from" answers no more after so many exchanges: after),
+# no_peer (no direct way), detour (the direct way over PCIe is slower by the factor), narrow (lanes
+# that the slot of card "from" gives). Without from and to, no_peer and detour are of all ways.
 """
 """Links as a user writes them."""
 

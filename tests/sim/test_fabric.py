@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from mats.device import Buffer, DeviceError, DeviceLost
-from mats.devices._fabric_plans import FABRICS, FabricPlan, WayFault
+from mats.devices._fabric_plans import FABRIC_EXAMPLE, FABRICS, FabricPlan, WayFault
 from mats.devices._plan_files import parse_plan
 from mats.devices._plans import built_in
 from mats.devices._sim_fabric import Member, SimFabric, open_fabric
@@ -320,6 +320,13 @@ def test_a_fabric_of_the_users_own_is_read() -> None:
     assert fabric == FabricPlan(
         cards=2, links=12, link_speed=25e9, told_speed=25e9, faults=(WayFault("slow", 1, 0, factor=0.5),)
     )
+
+
+def test_the_example_is_a_plan_that_fits_a_terminal() -> None:
+    fabric = parse_plan(FABRIC_EXAMPLE, "mine").fabric
+
+    assert fabric == FabricPlan(faults=(WayFault("slow", 0, 1),), told_speed=14.0625e9)
+    assert max(map(len, FABRIC_EXAMPLE.splitlines())) < 100
 
 
 @pytest.mark.parametrize(
