@@ -21,7 +21,7 @@ _ONE_WAY = ("slow", "corrupt")
 _OF_ONE_CARD = ("silent", "narrow")
 
 FABRIC_EXAMPLE = """\
-# Several such cards and what joins them, for mats nvlink-test; each is as the rest of the plan says:
+# Several such cards and what joins them, for mats nvlink-test; each as the rest of the plan says:
 [fabric]
 cards = 4
 joined = "pairs"        # or "switch", "none": PCIe alone
