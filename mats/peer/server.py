@@ -67,7 +67,7 @@ class Server:
                 try:
                     refused = session.greet()
                     if not refused:
-                        progress(f"lending to {describe_peer(session.client, identity)}")
+                        progress(f"lending to process {session.client.process}")
                         return session.run()
                     progress(refused)
                 finally:
