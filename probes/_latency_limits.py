@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mats.model import Limit, Quantity, Relation, Severity, Source, SourceKind, Unit
 
+from ._latency_transfer_limits import LINK_SHARE
+
 READ = "2026-11-30"
 GPU_LIKE = ("cuda", "sim")
 MAP = ("latency.region_excess", "latency.region_excess_confirmed")
@@ -144,7 +146,7 @@ LIMITS = (
         "Loads of another process wait in the same queues: a late answer may be its doing.",
         "End the other work and run it again without --force.",
         kinds=GPU_LIKE,
-        voids=(*MAP, *LINES),
+        voids=(*MAP, *LINES, LINK_SHARE),
     ),
     Limit(
         "LAT-007",

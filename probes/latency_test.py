@@ -21,6 +21,9 @@ what these levels must take.
 
 Transfers. Copies of 4 KiB to 1 GiB between device and host, both ways, from pinned memory and from other, give a start
 and a speed (t = a + n / b). The link is read while it is busy, its errors are counted, and what arrives is compared.
+Speeds from pinned memory are held against the narrowest link up to the processor as it runs then, and that against what
+every end on the way can; a way that is not seen whole, or is no PCIe, is not judged by it. On a host: copies by size,
+and from each memory node's processors to each node's memory.
 
 What it cannot see. Less than 12 % (a warning) or 25 % (a failure) of one region; a channel whose lines need less than a
 quarter more of the memory's own time, or that has fewer than 4 of 1000 lines. Where half of the lines need longer, as
@@ -33,7 +36,8 @@ the processor's clock is read in fine enough steps, and no link lies between. Ba
 
 Sources. Saavedra and Smith 1995, and Mei and Chu 2017 (chains of loads); arXiv 2606.22588 (a load from the same line
 takes 222 to 339 cycles on an NVIDIA L40, by which multiprocessor asks); gpu-benches, AI_kernels, gpu-micro-bench and
-nvbandwidth (chains on GPUs); Rousseeuw and Croux 1993 (median absolute deviation).
+nvbandwidth (chains and copies on GPUs); PCI Express Base Specification and NVIDIA DCGM (links); Rousseeuw and Croux
+1993 (median absolute deviation).
 """
 
 from __future__ import annotations

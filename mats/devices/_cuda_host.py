@@ -32,9 +32,9 @@ class HostMemory:
         """Raises OutOfMemory; an error of CUDA comes as CuPy's."""
         import numpy
 
-        # Linux grants more than it has and kills later; so what is not available is refused here.
-        if size > available(self._root):
-            raise OutOfMemory(f"{size} bytes are more than the host's memory that is available")
+        # Linux grants more than it has and kills later, and what is pinned cannot give way to others.
+        if size > available(self._root) // 2:
+            raise OutOfMemory(f"{size} bytes are more than half of the host's memory that is available")
         with running_on(self._near):
             if pinned:
                 address = int(self._runtime.hostAlloc(size, self._runtime.hostAllocDefault))

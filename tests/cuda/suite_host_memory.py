@@ -61,10 +61,12 @@ def test_pinned_memory_that_is_refused_leaves_the_device_working(fake: FakeCuda)
 
 
 def test_more_than_the_host_has_is_refused_unasked(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cuda_host, "available", lambda root: MIB)
+    monkeypatch.setattr(_cuda_host, "available", lambda root: 2 * MIB)
 
-    with opened() as device, pytest.raises(OutOfMemory, match="to give"):
-        device.allocate_host(MIB + 1, pinned=False)
+    with opened() as device:
+        device.allocate_host(MIB, pinned=False)
+        with pytest.raises(OutOfMemory, match="to give"):
+            device.allocate_host(MIB + 1, pinned=False)
 
 
 def test_closing_gives_pinned_memory_back(fake: FakeCuda) -> None:

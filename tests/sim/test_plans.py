@@ -12,6 +12,7 @@ import pytest
 from mats.devices import _plans as plans
 from mats.devices._library import library
 from mats.devices._plan_files import parse_plan
+from mats.devices._sim_link import LINK_EXAMPLE, SimLink
 from mats.devices.sim import PAGE, SimDevice, find_plan, plan_example
 from mats.devices.sim import plans as listed
 from mats.probe import UsageError
@@ -134,6 +135,13 @@ def test_a_plan_of_as_many_faults_as_are_allowed_reads_and_writes() -> None:
         (f"seed = {'9' * 400}", "too large"),
         ("peak_gbps = 0", "above 0"),
         ("slow_factor = 0.0", "above 0"),
+        ("link = 3", r"as a table, \[link\]"),
+        ("[link]\nlanes = 4", "unknown key 'lanes'"),
+        ("[link]\ngeneration = 7", "from 1 to 6"),
+        ("[link]\nwidth = 3", "width must be one of 1, 2, 4"),
+        ("[link]\npayload = 1.5", "above 0 and at most 1"),
+        ("[link]\nflips = -1", "not negative"),
+        ("[link]\nwidth = 8\nreached_width = 16", "cannot reach more"),
     ],
 )
 def test_a_plan_with_a_mistake_gets_one_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -142,6 +150,18 @@ def test_a_plan_with_a_mistake_gets_one_sentence(tmp_path: Path, text: str, mess
     with pytest.raises(UsageError, match=message) as caught:
         find_plan(str(file))
     assert "\n" not in str(caught.value) or "is not a plan" in str(caught.value)
+
+
+def test_a_link_of_the_users_own_reaches_all_it_can_unless_it_says_otherwise() -> None:
+    plan = parse_plan("[link]\ngeneration = 5\nwidth = 8\nflips = 0.5", "mine.toml")
+
+    assert plan.link == SimLink(5, 8, 5, 8, flips=0.5)
+
+
+def test_the_example_of_a_link_is_one() -> None:
+    link = parse_plan(LINK_EXAMPLE, "mine.toml").link
+
+    assert (link.generation, link.reached_generation, link.reached_width) == (5, 3, 8)
 
 
 def test_the_example_of_a_plan_is_one() -> None:
