@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mats.device import Buffer, Device, HostBuffer, HostLink, OutOfMemory
+from mats.device import Buffer, Device, DeviceError, DeviceLost, HostBuffer, HostLink, OutOfMemory
 from mats.model import AbsenceKind, Absent
 
 from ._latency_transfer_check import TILE, Arrival, Checker
@@ -88,10 +88,20 @@ class Transfers:
 def measure_transfers(
     device: Device, stopping: Callable[[], str], progress: Callable[[float, str], None]
 ) -> Transfers | Absent:
-    """Measures the ways between the device and the host. Raises DeviceError; what it takes it gives back.
+    """Measures the ways between the device and the host; what it takes it gives back. Raises DeviceLost.
 
-    ``progress`` is told the share that is done and what is going on.
+    Absent where the device refuses: what else was measured on it stands. ``progress`` is told the share that is done
+    and what is going on.
     """
+    try:
+        return _measure(device, stopping, progress)
+    except DeviceLost:
+        raise
+    except DeviceError as error:
+        return Absent(AbsenceKind.UNREADABLE, f"copies between the device and the host: {error}")
+
+
+def _measure(device: Device, stopping: Callable[[], str], progress: Callable[[float, str], None]) -> Transfers | Absent:
     idle = device.host_link()
     if not idle.kind:
         return idle.bandwidth if isinstance(idle.bandwidth, Absent) else _nothing("the device is the host")

@@ -177,7 +177,7 @@ def _tables(seen: Transfers) -> tuple[Table, ...]:
         Column("bandwidth", _SPEED),
     )
     chart = Chart.curve("bytes", "bandwidth", "way", hover=("time", "copies"), log_x=True, log_y=True)
-    title = "Copies between device and host by size: median time of a copy and its median deviation"
+    title = "Copies between device and host: bandwidth by size, from the median time of a copy"
     return (Table("transfers", title, columns, tuple(rows), chart),) if rows else ()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mats.device import DeviceError, HostBuffer, HostLink, OutOfMemory
+from mats.device import DeviceError, DeviceLost, HostBuffer, HostLink, OutOfMemory
 from mats.devices._plans import MIB, built_in
 from mats.devices._sim_link import SimLink
 from mats.devices.host import HostDevice
@@ -212,8 +212,9 @@ def test_a_memory_that_is_wrong_itself_is_not_taken_for_the_link() -> None:
     assert all(isinstance(one.reading, Absent) for one in named(report, "latency.transfer_mismatches"))
 
 
-def test_an_error_while_the_link_is_read_ends_the_measurement() -> None:
-    class Dead(Card):
+@pytest.mark.parametrize("error", [DeviceError("the driver refused"), DeviceLost("it has fallen off the bus")])
+def test_an_error_gives_memory_back_and_only_a_loss_ends_the_probe(error: DeviceError) -> None:
+    class Refusing(Card):
         """Its link is not told any more once copies run."""
 
         asked = 0
@@ -221,11 +222,15 @@ def test_an_error_while_the_link_is_read_ends_the_measurement() -> None:
         def host_link(self) -> HostLink:
             self.asked += 1
             if self.asked > 1:
-                raise DeviceError("it has fallen off the bus")
+                raise error
             return super().host_link()
 
-    device = Dead()
-    with pytest.raises(DeviceError, match="fallen off"):
-        measure_transfers(device, UNHURRIED, lambda share, text: None)
+    device = Refusing()
+    if isinstance(error, DeviceLost):
+        with pytest.raises(DeviceLost):
+            measure_transfers(device, UNHURRIED, lambda share, text: None)
+    else:
+        seen = measure_transfers(device, UNHURRIED, lambda share, text: None)
+        assert isinstance(seen, Absent) and "the driver refused" in seen.reason
     assert device._held == {}
     device.close()
