@@ -109,6 +109,7 @@ TRANSFER_LIMITS = (
         _DEFINITION,
         "The link checks every packet and sends it again, so that a wrong word means a fault behind its checks.",
         "Do not use this device for work; run mats stress on it and on the host to tell the link from the memories.",
+        kinds=GPU_LIKE,
     ),
     _errors(
         "LAT-024",

@@ -114,3 +114,20 @@ def test_another_kind_of_processor_is_not_guessed() -> None:
 
 def test_where_memory_lies_is_asked_of_the_kernel() -> None:
     assert node_of(4096, Kernel(lies_on=3), X86) == 3
+
+
+def test_this_machines_own_kernel_is_asked() -> None:
+    device = HostDevice()
+    nodes = [node for node in device.nodes() if node.processors]
+    if not nodes:
+        pytest.skip("this system shows no memory nodes")
+    try:
+        with device.placed(nodes[0].number, nodes[0].number):
+            buffer = device.allocate(2 << 20)
+        lies_on = device.lies_on(buffer, 1 << 20)
+    except DeviceError as refused:
+        pytest.skip(f"not allowed here: {refused}")
+    finally:
+        device.close()
+
+    assert lies_on == nodes[0].number
