@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from mats.model import Absent, Cell, Chart, Column, Table, Unit
 
 from ._format import Scale, number_text, plural, printable, scale_for, spelled
-from ._grid import NOT_SEEN, Grid, cell_words, grid_of, logarithmic
+from ._grid import NOT_SEEN, Grid, cell_words, grid_of
 from ._part_tables import cell_part
 from ._parts import sorted_parts
 
@@ -224,13 +224,13 @@ def _single_line(table: Table, chart: Chart, rows: Sequence[dict[str, int]]) -> 
     names = dict.fromkeys((chart.x, *chart.hover, chart.value))
     columns = tuple(next(column for column in table.columns if column.name == name) for name in names)
     kept = tuple(tuple(cells_of(table, name)[index] for name in names) for index in indices)
-    grid = grid_of(Table(table.name, table.title, columns, kept), alone=logarithmic(chart))
+    grid = grid_of(Table(table.name, table.title, columns, kept, replace(chart, series="")))
     ys = cells_of(table, chart.value)
     heights = numbers_of([ys[index] for index in indices])
     bars = [_height(value, heights, chart.log_y) for value in heights]
     return replace(
         grid,
-        heads=(*grid.heads, "logarithmic" if chart.log_y else "share of the highest"),
+        heads=(*grid.heads, "logarithmic scale" if chart.log_y else "share of the highest"),
         rows=tuple((*row, bar(height, 1.0)) for row, height in zip(grid.rows, bars, strict=True)),
         numeric=(*grid.numeric, False),
     )

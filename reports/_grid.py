@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mats.model import Absent, Cell, Chart, Column, Measurement, Quantity, Table, Unit
+from mats.model import Absent, Cell, ChartKind, Column, Measurement, Quantity, Table, Unit
 
 from ._format import duration_text, measurement_name, number_text, plural, printable, quantity_text, scale_for, spelled
 
@@ -21,6 +21,10 @@ _MOMENTS = ("time", "from", "to")
 
 NOT_SEEN = "not seen"
 """What stands in a cell that is absent."""
+
+_PREFIXED = (Unit.BYTE, Unit.SECOND, Unit.BYTE_PER_SECOND, Unit.HERTZ)
+_FAR = 10_000
+"""From this ratio of the highest to the lowest on, one prefix does not suit a column."""
 
 _LONG = 7200
 """From this many seconds on a duration is told in hours and minutes."""
@@ -41,11 +45,10 @@ class Grid:
 def grid_of(table: Table, limit: int | None = None, *, alone: Sequence[str] = ()) -> Grid:
     """A table as text, at most its first ``limit`` rows; says how many were left out.
 
-    Columns named ``alone``, and those that the table's chart draws on a logarithmic axis, run over decades: each of
-    their cells has its own prefix.
+    Columns named ``alone``, and those of a curve that run over decades, have a prefix in each of their cells.
     """
     rows = table.rows if limit is None else table.rows[:limit]
-    alone = (*alone, *(logarithmic(table.chart) if table.chart else ()))
+    alone = (*alone, *_over_decades(table))
     columns = [
         _alone(column, [row[index] for row in rows])
         if column.name in alone
@@ -65,9 +68,17 @@ def grid_of(table: Table, limit: int | None = None, *, alone: Sequence[str] = ()
     )
 
 
-def logarithmic(chart: Chart) -> tuple[str, ...]:
-    """The columns that a chart draws on a logarithmic axis."""
-    return tuple(name for name, logs in ((chart.x, chart.log_x), (chart.value, chart.log_y)) if logs)
+def _over_decades(table: Table) -> tuple[str, ...]:
+    """The columns that a curve draws on a logarithmic axis, and those beside them that run as far."""
+    chart = table.chart
+    if chart is None or chart.kind is not ChartKind.CURVE:
+        return ()
+    named = [name for name, logs in ((chart.x, chart.log_x), (chart.value, chart.log_y)) if logs]
+    for index, column in enumerate(table.columns):
+        numbers = [cell for row in table.rows if isinstance(cell := row[index], int | float) and cell > 0]
+        if column.unit in _PREFIXED and numbers and max(numbers) >= min(numbers) * _FAR:
+            named.append(column.name)
+    return tuple(named)
 
 
 def _alone(column: Column, cells: Sequence[Cell]) -> tuple[str, tuple[str, ...], bool]:

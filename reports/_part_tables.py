@@ -10,7 +10,7 @@ from mats.model import Absent, Cell, Column, Result, Severity, Table, Verdict
 
 from ._format import plural, spelled
 from ._grid import NOT_SEEN, Grid, clause, grid_of
-from ._parts import grouped, part_label, part_text, sorted_parts, verdicts_by_part
+from ._parts import ends_of, grouped, part_label, part_text, sorted_parts, verdicts_by_part
 
 MANY_ROWS = 16
 """Rows of a table that are shown where room is scarce."""
@@ -87,7 +87,8 @@ class PartTables:
             return table
         codes: dict[str, list[str]] = {}
         for group in grouped(self.result.findings, self.label):
-            for part in group.parts if group.first.severity is not Severity.NOTE else ():
+            ends = (part for finding in group.findings for part in ends_of(finding.measurement))
+            for part in (*group.parts, *ends) if group.first.severity is not Severity.NOTE else ():
                 codes.setdefault(part, []).append(group.first.code)
         added = [Column("verdict"), *([Column("findings")] if codes else [])]
         rows: list[Row] = []

@@ -39,6 +39,8 @@ from ._format import (
 
 PART_LABELS = ("gpu",)
 """Labels of readings that name a part of the target, and do not only tell apart readings of one thing."""
+END_LABELS = ("from", "to")
+"""Labels of readings of what lies between two parts: it belongs to neither, and what is wrong with it is to both."""
 
 _SUBJECT = re.compile(r"([^:;(]{1,60}): (.+)", re.DOTALL)
 
@@ -252,7 +254,7 @@ def _outcome(result: Result, part: str, named: list[Measurement], findings: list
 
 
 def verdicts_by_part(result: Result, kind: str) -> dict[str, Verdict]:
-    """What the checks come to on each part, by the rules of the whole: what is required and not seen is unknown."""
+    """What the checks come to on each part: what has to be seen and was not is unknown, a way is of both its ends."""
     made: dict[str, list[Standing]] = {part: [] for part in parts_of(result.observation)}
     for check in checks_of(result, kind):
         for outcome in check.outcomes:
@@ -260,7 +262,15 @@ def verdicts_by_part(result: Result, kind: str) -> dict[str, Verdict]:
                 missing = outcome.standing in (Standing.NOT_SEEN, Standing.NOT_SUPPORTED)
                 standing = Standing.UNKNOWN if missing and check.limit.required else outcome.standing
                 made[outcome.part].append(standing)
+            for finding in () if outcome.part else outcome.findings:
+                for part in set(ends_of(finding.measurement)) & set(made):
+                    made[part].append(Standing(finding.severity.value))
     return {part: _verdict(standings) for part, standings in made.items()}
+
+
+def ends_of(measurement: Measurement) -> tuple[str, ...]:
+    """The parts between which a reading was taken."""
+    return tuple(value for key, value in measurement.labels if key in END_LABELS)
 
 
 def _verdict(standings: Sequence[Standing]) -> Verdict:
