@@ -106,16 +106,19 @@ void watch_faults() {
   sigaction(SIGBUS, &action, &earlier_bus);
 }
 
-CUresult run(const std::string& kernel, void* const* arguments, unsigned blocks, unsigned threads, int device) {
+CUresult run(const std::string& kernel, const std::vector<std::string>& values, unsigned blocks, unsigned threads,
+             int device) {
+  std::vector<void*> places;
+  for (const std::string& value : values) places.push_back(const_cast<char*>(value.data()));
   watch_faults();
-  fake::close_to(device);
+  fake::close_to(device, values);
   const int fault = sigsetjmp(escape, 1);
   if (!fault) {
     in_kernel = true;
-    cpu_builds().run(kernel.c_str(), arguments, blocks, threads);
+    cpu_builds().run(kernel.c_str(), places.data(), blocks, threads);
     in_kernel = false;
   }
-  fake::open_again(device);
+  fake::open_again(device, values);
   return CUresult(fault);
 }
 
@@ -157,9 +160,7 @@ CUresult launch(CUfunction f, unsigned blocks, unsigned threads, CUstream stream
     values.emplace_back(static_cast<const char*>(arguments[values.size()]), size);
   const int device = context->device;
   fake::submit(fake::stream_of(stream, device), [=, name = f->name](double& clock) {
-    std::vector<void*> places;
-    for (const std::string& value : values) places.push_back(const_cast<char*>(value.data()));
-    fake::world().device[device].sticky = run(name, places.data(), blocks, threads, device);
+    fake::world().device[device].sticky = run(name, values, blocks, threads, device);
     clock += fake::world().launch_seconds + seconds_of(values, device);
     return true;
   });

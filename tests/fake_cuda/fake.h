@@ -151,8 +151,8 @@ bool drain(CUstream_st* stream);
 void wait_for(int device, const char* function);
 long stuck_streams();
 // What the kernels of a device may touch while one runs: its own memory and that of the peers it is connected with.
-void close_to(int device);
-void open_again(int device);
+void close_to(int device, const std::vector<std::string>& arguments);
+void open_again(int device, const std::vector<std::string>& arguments);
 const Allocation* find(uintptr_t address, uintptr_t* base = nullptr);
 // How many bytes `operator new` was last asked for at this address on this thread; 0 when it is not remembered.
 size_t requested(const void* address);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace fake {
@@ -124,13 +125,24 @@ CUresult fill(uintptr_t address, unsigned char value, size_t size, CUstream stre
 
 bool on_a_device(Kind kind) { return kind == Kind::device || kind == Kind::borrowed; }
 
-void protect_peers(int device, int protection) {
+bool is_in(const Allocation& allocation, const std::string& argument) {
+  uintptr_t address = 0;
+  if (argument.size() != sizeof address) return false;
+  memcpy(&address, argument.data(), sizeof address);
+  return address - allocation.start < allocation.body;
+}
+
+// Only what an argument points into: a launch cannot reach anything else of another device, and to change the
+// protection of all of it takes longer than most launches.
+void protect_peers(int device, const std::vector<std::string>& arguments, int protection) {
   const std::map<int, bool>& peers = world().primary[device].peers;
   for (const auto& [base, allocation] : world().allocations) {
     if (!on_a_device(allocation.kind) || allocation.device == device) continue;
     const auto connected = peers.find(allocation.device);
     if (connected != peers.end() && connected->second) continue;
-    mprotect(reinterpret_cast<void*>(allocation.start), allocation.body, protection);
+    const Allocation& here = allocation;
+    if (std::any_of(arguments.begin(), arguments.end(), [&](const std::string& each) { return is_in(here, each); }))
+      mprotect(reinterpret_cast<void*>(allocation.start), allocation.body, protection);
   }
 }
 
@@ -168,8 +180,10 @@ void forget(uintptr_t address) {
 }
 
 // On a GPU the memory of a device that is not connected is not there for a kernel.
-void close_to(int device) { protect_peers(device, PROT_NONE); }
-void open_again(int device) { protect_peers(device, PROT_READ | PROT_WRITE); }
+void close_to(int device, const std::vector<std::string>& arguments) { protect_peers(device, arguments, PROT_NONE); }
+void open_again(int device, const std::vector<std::string>& arguments) {
+  protect_peers(device, arguments, PROT_READ | PROT_WRITE);
+}
 
 bool is_guard(uintptr_t address) {
   for (const auto& [base, allocation] : world().allocations) {
