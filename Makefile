@@ -16,7 +16,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 help:
 	@echo 'make run        install into $(VENV) and run every check that applies to this machine (mats all)'
 	@echo 'make test       install into a fresh environment, then lint, types and every test'
-	@echo 'make gpu-check  compile, run and time every kernel on the GPU of this machine (under 4 minutes)'
+	@echo 'make gpu-check  compile, run and time every kernel, delay and link of this machine'\''s GPU (under 4 minutes)'
 	@echo 'make bench      compare the host memory test with the tools people use today'
 	@echo 'make clean      remove everything these commands made, except the results in mats-runs/'
 
