@@ -15,7 +15,7 @@ WORD = 8
 LARGEST_CHUNK = 1 << 30
 PILOT = 64 << 20
 """The time that so much takes tells that of a chunk."""
-CHUNK_SECONDS = 0.5
+CHUNK_SECONDS = 0.25
 """A chunk is had in about this time or less, where smaller ones can be had sooner."""
 FULL = 0.9
 """A share of the device from which on all of it counts as asked for."""

@@ -163,7 +163,7 @@ def test_a_wish_to_stop_is_heeded_between_two_chunks() -> None:
     assert (len(chunks), refused) == (2, "stopped by Ctrl-C")
 
 
-@pytest.mark.parametrize(("seconds", "largest"), [(0.1, 1024), (1.0, 512), (8.0, 64), (100.0, 64)])
+@pytest.mark.parametrize(("seconds", "largest"), [(0.1, 1024), (1.0, 256), (8.0, 64), (100.0, 64)])
 def test_where_memory_is_long_in_coming_chunks_are_small_and_alike(seconds: float, largest: int) -> None:
     device = Lender(1 << 50, seconds=seconds / (1 << 30))
 
