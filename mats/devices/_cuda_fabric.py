@@ -143,7 +143,7 @@ class CudaFabric:
     def _by_cuda(self, why: str) -> MachineFacts:
         untold = Absent(AbsenceKind.NOT_FOUND, why)
         gpus = []
-        for member in self._members:
+        for member in {each.info.uuid: each for each in self._members}.values():  # two processes may share one GPU
             identity = dict(member.info.identity)
             gpus.append(GpuFacts(uuid=member.info.uuid, name=member.info.title, pci=identity.get("pci", untold)))
         return MachineFacts(gpus=tuple(gpus), notes=(f"the machine around the GPUs could not be read: {why}",))

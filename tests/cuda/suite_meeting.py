@@ -18,6 +18,7 @@ import pytest
 from mats.device import Buffer, DeviceError, DeviceLost
 from mats.devices import _cuda_ipc
 from mats.fabric import Copy, Fabric
+from mats.model import Absent
 from mats.peer.meeting import join
 from mats.target import Target
 
@@ -120,9 +121,10 @@ def test_two_processes_on_one_gpu(fake: FakeCuda, tmp_path: Path, server: Server
         other.copy(there, b"\x42" * PAGE)
         fabric.exchange([Copy(1, there, 0, here)], 1, 10.0)
         got = own.fetch(here, 0, PAGE)
-        direct = fabric.reach(0, 1).direct
+        direct, gpus = fabric.reach(0, 1).direct, fabric.facts().gpus
 
     assert got == b"\x42" * PAGE and direct
+    assert not isinstance(gpus, Absent) and [gpu.uuid for gpu in gpus] == [LENT]
     assert server.ended()["broken"] == ""
 
 
