@@ -1,6 +1,7 @@
-"""How often the region map errs, by simulation: as benchmarks/latency_rates.py prints it and benchmarks/RESULTS.md has.
+"""How often region map and line test err, by simulation.
 
-The noise is assumed, but for the spread between multiprocessors, which was measured on an NVIDIA L40.
+As benchmarks/latency_rates.py prints it and benchmarks/RESULTS.md has it. The noise is assumed, but for the spread
+between multiprocessors, which was measured on an NVIDIA L40.
 """
 
 from __future__ import annotations
@@ -30,3 +31,8 @@ CLEAN = Rate(0.0, 0, 360)
 """Runs of a memory without a fault that gave a warning, with 7 and with 15 passes alike; 384 regions."""
 FAULTY = (Rate(0.08, 0, 120), Rate(0.15, 120, 120), Rate(0.47, 120, 120))
 """Runs in which the slow region was warned of."""
+LINES_CLEAN = Rate(0.0, 0, 360)
+"""Runs of a memory without a fault in which the line test warned; 4096 lines."""
+LINES_FAULTY = (Rate(0.10, 371, 600), Rate(0.20, 600, 600), Rate(0.47, 600, 600))
+"""Runs in which one slow channel of 4, 8, 16, 32 or 64 was warned of."""
+METHOD = "simulated with assumed noise, not measured on a GPU: see benchmarks/RESULTS.md"

@@ -30,7 +30,7 @@ from ._latency_ladder import observe_ladder
 from ._latency_limits import LIMITS
 from ._latency_line_results import LineTest, observe_lines
 from ._latency_map import Comparison, Standing, chance_alarms
-from ._latency_rates import CLEAN, FAULTY, upper_bound
+from ._latency_rates import CLEAN, FAULTY, METHOD, upper_bound
 from ._statistics import thin
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 FEWEST_PASSES = 7
 """A second look with fewer confirms nothing."""
+MOSTLY = 0.9
+"""Of a host's memory: with less in huge pages, small ones show in the times."""
 NAMED = 8
 """So many regions at most are named one by one in a finding's evidence."""
 _RATIO, _COUNT, _SECOND = Unit.RATIO, Unit.COUNT, Unit.SECOND
@@ -98,6 +100,7 @@ def _lines_part(outcome: Outcome, seen: Comparison | None) -> Observation:
             second=second if second is None or isinstance(second, Absent) else second.lines,
             tick=statistics.median(ticks) if ticks else 0.0,
             left_out=len(seen.outstanding) if seen else 0,
+            rated=outcome.info.kind != "host",
         )
     )
 
@@ -107,8 +110,9 @@ def _map_part(outcome: Outcome, seen: Comparison | None) -> Observation:
     first = outcome.first
     notes = [f"The device refused more memory: {outcome.refused}."] if outcome.refused else []
     measurements = list(_conditions(outcome))
+    notes += _small_pages(outcome.info)
     if seen is None:
-        why = "no chain was walked to its end" if first.walks else outcome.partial or "no pass was made"
+        why = "no chain was walked to its end" if first.walks else first.unlaid or outcome.partial or "no pass was made"
         absent = Absent(AbsenceKind.NOT_TESTED, why)
         measurements += [Measurement(name, absent) for name in (*_MAP_NAMES, "latency.region_excess_confirmed")]
         return Observation(tuple(measurements), _tables(outcome, None), notes=tuple(notes))
@@ -143,6 +147,16 @@ def _huge_pages(info: TargetInfo) -> Reading:
     if told is None:
         return Absent(AbsenceKind.NOT_FOUND, "the system does not tell which pages it gave")
     return Quantity(float(told), _RATIO)
+
+
+def _small_pages(info: TargetInfo) -> list[str]:
+    share = _huge_pages(info) if info.kind == "host" else None
+    if not isinstance(share, Quantity) or share.value >= MOSTLY:
+        return []
+    return [
+        f"{share.value:.0%} of the memory that was timed lies in huge pages: where it does not, the translation of "
+        "addresses is part of what a load takes."
+    ]
 
 
 def _clock_change(outcome: Outcome) -> Reading:
@@ -217,12 +231,11 @@ def _rates(outcome: Outcome) -> Iterator[Measurement]:
     """How often the method errs, as far as a simulation can tell."""
     if outcome.info.kind == "host":
         return
-    method = "simulated with assumed noise, not measured on a GPU: see benchmarks/RESULTS.md"
     yield Measurement(
         "latency.false_alarm_rate",
         Quantity(upper_bound(CLEAN.hits, CLEAN.worlds), _RATIO),
         statistic=f"95 % upper bound, {CLEAN.hits} of {CLEAN.worlds} clean runs",
-        method=method,
+        method=METHOD,
     )
     for rate in FAULTY:
         yield Measurement(
@@ -230,7 +243,7 @@ def _rates(outcome: Outcome) -> Iterator[Measurement]:
             Quantity(rate.hits / rate.worlds, _RATIO),
             labels=(("slower_by", f"{rate.slower:.0%}"),),
             statistic=f"{rate.hits} of {rate.worlds} runs with one slow region",
-            method=method,
+            method=METHOD,
         )
 
 

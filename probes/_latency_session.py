@@ -15,6 +15,7 @@ from ._latency_chain import (
     LINES,
     PAGE_WORDS,
     Flusher,
+    Garbled,
     Region,
     Track,
     Walk,
@@ -111,6 +112,8 @@ class Survey:
     tried: int = 0
     landed: int = 0
     wrong: int = 0
+    unlaid: str = ""
+    """Why there is no chain, or nothing."""
     lines: Classes | Absent = NOT_SAMPLED
 
     @property
@@ -197,7 +200,11 @@ class _Session:
         size = region_size(sum(chunk.buffer.size for chunk in self.chunks))
         lines = min(LINES, size // 8 // LINE_WORDS // 2)
         survey = Survey(regions_of(self.chunks, size))
-        track = Track(self.device, self.flusher, survey.regions, draw_order(size, lines, draw))
+        try:
+            track = Track(self.device, self.flusher, survey.regions, draw_order(size, lines, draw))
+        except Garbled as error:
+            survey.unlaid = str(error)
+            return survey
         wanted = self.settings.passes
         try:
             while len(survey.walks) < wanted:

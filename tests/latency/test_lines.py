@@ -169,6 +169,20 @@ def test_twenty_per_cent_of_one_channel_are_found_on_the_device() -> None:
     assert value(seen, "latency.slow_line_share") == pytest.approx(1 / 16, abs=0.02)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("geometry", ["gddr6-128", "gddr6-256", "gddr6-384", "hbm2-4", "hbm3-5", "hbm3-6"])
+def test_a_channel_that_is_a_fifth_slower_is_always_found(geometry: str) -> None:
+    missed = []
+    for seed in range(2):
+        broken = plan("slow_channel", geometry=geometry, seed=seed)
+        card = dataclasses.replace(broken, faults=(dataclasses.replace(broken.faults[0], factor=1.2),))
+        seen = run(Card(card), Quiet(seed=seed, passes=7))
+        off = value(seen, "latency.slow_line_share") - 1 / broken.geometry.channels
+        if judged(seen).verdict is not Verdict.FAIL or abs(off) > 0.02:
+            missed.append((seed, off, judged(seen)))
+    assert missed == []
+
+
 def test_lines_of_a_slow_region_are_left_to_the_map() -> None:
     seen = run(Card(plan("slow_region")), Quiet(passes=7))
     assert value(seen, "latency.slow_line_share") == 0.0

@@ -10,6 +10,7 @@ import pytest
 
 from mats.device import HeldBy, MemoryState
 from mats.devices._plans import MIB
+from mats.devices._sim_link import SimLink
 from mats.model import AbsenceKind, Absent, Quantity, TargetInfo, Unit, Verdict
 from mats.probe import UsageError
 
@@ -122,3 +123,19 @@ def test_every_reading_that_a_limit_needs_is_there_on_a_healthy_card() -> None:
     seen = run(Card(plan()))
     names = {one.name for one in seen.measurements if isinstance(one.reading, Quantity)}
     assert {limit.measurement for limit in PROBE.limits if "sim" in limit.kinds or not limit.kinds} <= names
+
+
+def test_no_kernel_follows_a_list_of_places_that_the_link_has_changed() -> None:
+    """A flipped bit in a list leads a chain out of its region, and on a GPU ends the context."""
+    # given: a link that turns a thousand bits of each MiB
+    broken = dataclasses.replace(plan("host_link_corrupt"), link=SimLink(flips=1000.0))
+    # when
+    seen = run(Card(broken))
+    verdict, _, findings = judged(seen)
+    # then
+    for name in ("latency.region_excess", "latency.slow_line_share", "latency.ladder"):
+        found = reading(seen, name)
+        assert isinstance(found, Absent), name
+    assert "came back changed" in str(reading(seen, "latency.region_excess"))
+    assert verdict is Verdict.FAIL
+    assert "LAT-023" in [finding.code for finding in findings]
