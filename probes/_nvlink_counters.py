@@ -9,7 +9,7 @@ from mats.model import AbsenceKind, Absent, Measurement, Quantity, Reading, Unit
 
 from ._health_bus import path
 from ._health_card import Card, value_of
-from ._nvlink_seen import COUNT, RATIO, Seen, checked, name_of
+from ._nvlink_seen import COUNT, RATIO, Seen, checked, name_of, of_gpu
 
 _MINUTE = 60.0
 _ALLOWED, _ALLOWED_FIFTH = 16, 32
@@ -31,7 +31,7 @@ def growth(before: Mapping[str, Card], after: Mapping[str, Card], seconds: float
 
 
 def _nvlink(label: str, card: Card, later: Card, seconds: float) -> Iterator[Seen]:
-    labels = (("gpu", label),)
+    labels = of_gpu(label)
     grown = _grown(card, later)
     for name, kind, fault in (
         ("link.nvlink_replays", "replay", "link_errors"),
@@ -128,7 +128,7 @@ def _loss(label: str, card: Card, later: Card, grown: Mapping[tuple[int, str], R
             reading = Absent(AbsenceKind.INSUFFICIENT, "packet loss: no packet was counted during the test")
         else:
             reading = Quantity(lost.value / sent.value, RATIO)
-    return Measurement("link.packet_loss", reading, (("gpu", label),), method="discards over packets of NVLink 5")
+    return Measurement("link.packet_loss", reading, of_gpu(label), method="discards over packets of NVLink 5")
 
 
 def _fifth(link: LinkFacts) -> bool:
@@ -138,7 +138,7 @@ def _fifth(link: LinkFacts) -> bool:
 
 def _pcie(label: str, card: Card, later: Card) -> Iterator[Seen]:
     reading = _difference(card.gpu.pcie.replays, later.gpu.pcie.replays, "PCIe replays")
-    measured = Measurement("link.pcie_replays", reading, (("gpu", label),), method="after less before")
+    measured = Measurement("link.pcie_replays", reading, of_gpu(label), method="after less before")
     yield from checked(
         measured, "link_errors", f"{name_of(label)}: {_number(reading)} PCIe packets were sent again during the test"
     )

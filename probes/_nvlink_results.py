@@ -13,7 +13,22 @@ from . import _health_bus, _health_card, _health_links
 from ._health_card import PREFIX
 from ._nvlink_access import in_the_way
 from ._nvlink_rates import gigabytes
-from ._nvlink_seen import BYTE, HOST, NONE, ONE, RATIO, Own, PairSeen, Picture, Seen, Taken, bound, checked, name_of
+from ._nvlink_seen import (
+    BYTE,
+    HOST,
+    NONE,
+    ONE,
+    RATIO,
+    Own,
+    PairSeen,
+    Picture,
+    Seen,
+    Taken,
+    bound,
+    checked,
+    name_of,
+    of_gpu,
+)
 from ._nvlink_tables import tables
 from ._nvlink_ways import Kind, Way, way_between, way_to_host
 from ._nvlink_words import notes, own_words
@@ -35,7 +50,7 @@ def observe(picture: Picture) -> Observation:
     seen += [*picture.growth, *_of_cards(picture), *picture.more]
     seen += _not_asked(picture.own)
     seen.append(Measurement("link.other_processes", picture.others, method="but for desktops"))
-    seen += _measured(picture, ways, seen)
+    seen += _measured(picture, ways)
     return Observation(
         measurements=tuple(part for part in seen if isinstance(part, Measurement)),
         tables=tables(picture, ways, seen),
@@ -146,7 +161,7 @@ def data_of(pair: PairSeen) -> Iterator[Seen]:
     """What was verified of what a pair moved."""
     for check in pair.checks:
         own = pair.start == pair.end
-        labels = (("gpu", pair.start), ("by", check.by)) if own else (*pair.labels, ("by", check.by))
+        labels = (*of_gpu(pair.start), ("by", check.by)) if own else (*pair.labels, ("by", check.by))
         title = name_of(pair.start) if own else pair.title
         yield Measurement("link.verified_bytes", Quantity(check.verified, BYTE), labels)
         wrong = Measurement("link.mismatched_bytes", Quantity(check.mismatched, BYTE), labels)
@@ -206,8 +221,7 @@ def _of_cards(picture: Picture) -> Iterator[Seen]:
     yield from _renamed(_health_links.links(picture.machine, cards))
     for card in cards:
         yield from _renamed(_health_bus.under_load(card))
-        active = _health_links.active_links(card)
-        yield Measurement("link.active", active, card.labels)
+        yield Measurement("link.active", _health_links.active_links(card), of_gpu(card.label))
 
 
 def _renamed(parts: Iterable[_health_card.Seen]) -> Iterator[Seen]:
@@ -221,14 +235,18 @@ def _renamed(parts: Iterable[_health_card.Seen]) -> Iterator[Seen]:
             yield replace(part, explains=own, fault=_FAULTS[own])
 
 
-def _measured(picture: Picture, ways: Ways, seen: Sequence[Seen]) -> Iterator[Measurement]:
-    """Whether what was asked for could be told: each part 1, or absent with the reason."""
-    for what, reading in (
-        ("bandwidth", _bandwidth_known(picture)),
-        ("target", _target_known(picture, ways)),
-        ("data", _data_known(picture)),
-    ):
-        yield Measurement("link.measured", reading, (("what", what),))
+def _measured(picture: Picture, ways: Ways) -> Iterator[Measurement]:
+    """Whether what was asked for could be told of each GPU: each part 1, or absent with the reason."""
+    told = {end for pair in picture.pairs for end in (pair.start, pair.end)}
+    for label in [label for label in picture.cards if label in told or not told] or [""]:
+        pairs = tuple(pair for pair in picture.pairs if not label or label in (pair.start, pair.end))
+        own = replace(picture, pairs=pairs)
+        for what, reading in (
+            ("bandwidth", _bandwidth_known(picture)),
+            ("target", _target_known(own, ways)),
+            ("data", _data_known(own)),
+        ):
+            yield Measurement("link.measured", reading, (*(of_gpu(label) if label else ()), ("what", what)))
 
 
 def _bandwidth_known(picture: Picture) -> Reading:

@@ -98,6 +98,11 @@ def name_of(label: str) -> str:
     return "the host" if label == HOST else f"GPU {label}"
 
 
+def of_gpu(label: str) -> Labels:
+    """Labels of what is of one GPU."""
+    return (("gpu", label),)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
     """Several copies at one moment. ``name``: the measurement; ``members``: the labels it is about."""

@@ -88,3 +88,11 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(words: tuple[str, ...], c
     assert found == code
     assert said in text + errors
     assert "Traceback" not in text + errors
+
+
+def test_what_is_wrong_between_two_gpus_is_on_both_and_on_no_other() -> None:
+    _, text, _ = command("--target", "sim:link_corrupt", "--repeats", "1", columns=160)
+
+    rows = [line.split() for line in text.splitlines() if line[:3] in ("0  ", "1  ", "2  ", "3  ")]
+    verdicts = {row[0]: row[1] for row in rows if row[1] in ("pass", "FAIL")}
+    assert verdicts == {"0": "pass", "1": "pass", "2": "FAIL", "3": "FAIL"}
