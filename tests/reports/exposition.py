@@ -67,7 +67,7 @@ def _as_the_client_reads(text: str) -> tuple[dict[str, tuple[str, str]], Samples
     read = list(text_string_to_metric_families(text))
     about = {family.name: (family.documentation, family.type) for family in read}
     samples = {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        (sample.name, tuple(sorted(sample.labels.items()))): float(sample.value)
         for family in read
         for sample in family.samples
     }
