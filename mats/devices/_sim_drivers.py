@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mats.devices._plans import plan_names
+from mats.devices._sim_caches import PLANS
 from mats.source import NothingThere
 from mats.sources import _mock_profiles as profiles
 
@@ -23,20 +24,24 @@ DRIVER_EXAMPLE = """\
 
 
 def driver_plans() -> tuple[tuple[str, str], ...]:
-    """Name and summary of each driver profile that is built in and has no memory."""
-    return tuple((name, f"driver: {summary}") for name, summary in profiles.summaries() if name not in _memories())
+    """Name and summary of each driver profile, and of each process, that is built in and has no memory to work on."""
+    drivers = tuple((name, f"driver: {summary}") for name, summary in profiles.summaries() if name not in _memories())
+    return drivers + tuple((name, f"process: {summary}") for name, summary in PLANS.items())
 
 
 def is_driver_only(argument: str) -> bool:
-    """Whether it names a driver profile and no memory."""
+    """Whether it names a driver profile, or a process, and no memory."""
+    if argument in PLANS:
+        return True
     return argument.endswith(profiles.SUFFIX) or (argument in profiles.names() and argument not in _memories())
 
 
 def no_memory(argument: str) -> NothingThere:
     """What is said when the memory of a driver profile is to be worked on."""
+    what, command = ("process", "frag") if argument in PLANS else ("driver", "health")
     return NothingThere(
-        f"sim:{argument} is a simulated driver and has no memory to work on: "
-        "it is for mats health; give a plan of a memory, such as sim:healthy or sim:stuck_dq"
+        f"sim:{argument} is a simulated {what} and has no memory to work on: "
+        f"it is for mats {command}; give a plan of a memory, such as sim:healthy or sim:stuck_dq"
     )
 
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 from mats.device import DeviceError
+from mats.devices._sim_caches import PLANS, WITH_CACHE, caches
 from mats.facts import GpuFacts, HostFacts, LogFacts, MachineFacts, PciDevice
 from mats.model import AbsenceKind, Absent, Quantity, Reading, TargetInfo, Unit
 from mats.probe import UsageError
@@ -30,14 +31,14 @@ def find_profile(argument: str) -> Profile:
         return profiles.find_profile(argument)
     from mats.devices._plans import plan_names  # all that memories can be, which a driver is asked without
 
-    if argument.endswith(".toml") or argument.partition("@")[0] in dict(plan_names()):
+    if argument.endswith(".toml") or argument.partition("@")[0] in dict(plan_names()) or argument in PLANS:
         return profiles.find_profile(HEALTHY)
     return profiles.find_profile(argument)
 
 
 def open_source(target: Target, timeout: float | None = None) -> SimSource:
     """The simulated machine of ``sim:PROFILE``. Raises UsageError, NothingThere, or SourceError without a compiler."""
-    source = SimSource(find_profile(target.argument), target.name, timeout)
+    source = SimSource(find_profile(target.argument), target.name, timeout, target.argument)
     source.describe()
     return source
 
@@ -45,8 +46,9 @@ def open_source(target: Target, timeout: float | None = None) -> SimSource:
 class SimSource:
     """Implements :class:`mats.source.Source` over one driver profile."""
 
-    def __init__(self, profile: Profile, name: str, timeout: float | None = None) -> None:
-        self._profile, self._name = profile, name
+    def __init__(self, profile: Profile, name: str, timeout: float | None = None, plan: str = "") -> None:
+        """``plan``: what a process on the machine does with its memory; none of it where there is no such plan."""
+        self._profile, self._name, self._plan = profile, name, plan
         self._timeout = math.inf if timeout is None else timeout
         self._first: MachineFacts | None = None
 
@@ -81,7 +83,8 @@ class SimSource:
             raise
         module = self._profile.entries.get(("host", "module"), _NOT_SIMULATED)
         told = reading.result()
-        return replace(told, devices=devices, log=log, host=host, kernel_module=module, simulated=True)
+        held = caches(self._plan) if self._plan in WITH_CACHE else ()
+        return replace(told, devices=devices, log=log, host=host, kernel_module=module, caches=held, simulated=True)
 
     def _loaded(self, index: int, gpu: GpuFacts) -> GpuFacts:
         """A link that is kept busy is as fast as it can be, unless the profile says ``pcie.loaded``."""

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mats.facts.gpu import UNASKED, Flag, GpuFacts, Text
 from mats.facts.pci import PciDevice
 from mats.facts.transfers import TransferRun
 from mats.model import Absent, Reading
+
+if TYPE_CHECKING:  # most pictures hold none
+    from mats.facts.allocator import CacheFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,8 @@ class MachineFacts:
     """Why the source stops early, or empty."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how the picture came about: parts of files that are not known, assumptions."""
+    caches: tuple[CacheFacts, ...] = ()
+    """Processes' own caches of GPU memory, in the order in which they were read."""
     transfers: tuple[TransferRun, ...] = ()
     """What other tools measured of links and of memory, run by run."""
     simulated: bool = False

@@ -81,6 +81,7 @@ def _joined(first: MachineFacts, second: MachineFacts) -> MachineFacts:
         slow_calls=_gathered(first.slow_calls, second.slow_calls),
         notes=_gathered(first.notes, second.notes),
         transfers=_gathered(first.transfers, second.transfers),
+        caches=(*first.caches, *second.caches),
         partial=first.partial or second.partial,
         simulated=first.simulated or second.simulated,
         devices_assumed="; ".join(

@@ -69,6 +69,7 @@ def _beside(machine: MachineFacts) -> list[str]:
     if not isinstance(machine.devices, Absent):
         held.append("PCI devices")
     held += dict.fromkeys([run.tool for run in machine.transfers] + [claim.tool for claim in machine.claims])
+    held += dict.fromkeys(cache.allocator.value for cache in machine.caches)
     if isinstance(machine.nvml_failure, str):
         held.append("a message of the driver's tool")
     return held
@@ -92,6 +93,7 @@ def nothing_there(machine: MachineFacts, root: Path | None = None) -> str:
         [each for each in incidents if each.kind not in ("pcie", "bar", "link_limit")],
         machine.claims,
         machine.transfers,
+        machine.caches,
     )
     if any(traces):
         return ""

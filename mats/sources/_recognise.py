@@ -46,8 +46,12 @@ class Kind(enum.StrEnum):
     GPU_LATENCY = "gpu-latency"
     LATENCY_SWEEP = "a sweep of latency by working set"
     MEMORY_SET = "gpu-micro-bench"
+    TORCH_SNAPSHOT = "a memory snapshot of torch"
+    MEMORY_MESSAGE = "what an allocator says of its memory"
 
 
+OF_MEMORY = (Kind.TORCH_SNAPSHOT, Kind.MEMORY_MESSAGE)
+"""Kinds that tell of a process's own cache and of nothing else."""
 MEASURED = (
     Kind.NVBANDWIDTH,
     Kind.NCCL_TESTS,
@@ -153,6 +157,13 @@ _BY_COMMAND = (
 )
 
 
+_MEMORY_WORDS = (
+    "out of memory", "Out of memory", "exceed allowed memory", "bytes allocatable", "CUDA memory summary",
+    "allocated_bytes.all.current", "KV cache is needed", "less than desired GPU memory utilization",
+)  # fmt: skip
+"""Words of allocators, which stand anywhere in a log and mostly at its end."""
+
+
 def recognise(text: str, command: str = "") -> tuple[Kind, ...]:
     """Every kind whose signs the text shows; empty when none is known."""
     head = text[:HEAD]
@@ -161,9 +172,17 @@ def recognise(text: str, command: str = "") -> tuple[Kind, ...]:
             return (kind,)
     found = [kind for kind, sign in _SIGNS.items() if kind not in WHOLE and sign.search(head)]
     found += [kind for pattern, kind in _BY_COMMAND if pattern.search(command) and kind not in found and text.strip()]
+    if any(words in text for words in _MEMORY_WORDS) and _says_of_memory(text):
+        found.append(Kind.MEMORY_MESSAGE)
     if Kind.DRIVER_VERSION in found and not re.search(r"NVRM: |Xid \(", head):
         found = [kind for kind in found if kind is not Kind.KERNEL_LOG]
     return tuple(found)
+
+
+def _says_of_memory(text: str) -> bool:
+    from mats.sources.memory_messages import is_message
+
+    return is_message(text)
 
 
 def parts(text: str) -> tuple[Part, ...]:

@@ -61,11 +61,14 @@ PARSERS: Mapping[Kind, str] = {
     Kind.GPU_LATENCY: "mats.sources.latency_curves:parse_gpu_latency",
     Kind.LATENCY_SWEEP: "mats.sources.latency_curves:parse_latency_sweep",
     Kind.MEMORY_SET: "mats.sources.latency_curves:parse_memory_set",
+    Kind.MEMORY_MESSAGE: "mats.sources.memory_messages:parse",
 }
 """Which function reads a kind."""
+_SNAPSHOT_HEAD = 4096
 _UNKNOWN = (
     "this text is not known here; what is read: nvidia-smi in its forms, kernel logs, lspci -vv, files of /sys, dcgmi, "
-    "gpustat, nvidia-bug-report.log, nvbandwidth, p2pBandwidthLatencyTest, nccl-tests, runs and captures of mats"
+    "gpustat, nvidia-bug-report.log, nvbandwidth, p2pBandwidthLatencyTest, nccl-tests, memory snapshots of torch, "
+    "messages of running out of memory, runs and captures of mats"
 )
 
 
@@ -95,6 +98,8 @@ def read_evidence(path: Path, maxima: Maxima = USUAL) -> Evidence:
     """What a file says, plain, gzip or zip; of a folder, what a copy of /sys says. Raises EvidenceError."""
     if os.path.isdir(path):  # never raises, unlike the method of a path
         return _read_tree(path)
+    if _is_snapshot(path):
+        return _read_snapshot(path)
     opened = open_saved(path, maxima)
     if opened.huge:
         return _read_huge(path, opened)
@@ -195,6 +200,32 @@ def _cut_of(facts: object) -> str:
         if isinstance(said, str) and said:
             return said
     return ""
+
+
+def _is_snapshot(path: Path) -> bool:
+    """A pickle, or JSON that begins with segments. What cannot be opened is left to who opens it."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(_SNAPSHOT_HEAD)
+    except OSError:
+        return False
+    if head[:1] == b"\x80":
+        return head[1:2] <= b"\x05"
+    return head.lstrip()[:1] in (b"{", b"[") and b'"segment_type"' in head and b'"total_size"' in head
+
+
+def _read_snapshot(path: Path) -> Evidence:
+    from mats.sources._snapshot_load import SnapshotError
+    from mats.sources.torch_snapshot import read
+
+    try:
+        return Evidence((Found(Kind.TORCH_SNAPSHOT, read(path), str(path)),))
+    except SnapshotError as error:
+        raise EvidenceError(f"{path}: {error}") from None
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _read_tree(path: Path) -> Evidence:

@@ -22,7 +22,7 @@ from mats.sources._join import join_machines
 from mats.sources._log_facts import log_facts
 from mats.sources._outside_logs import ControllerEvent, WindowsEvent
 from mats.sources._picture import describe, nothing_there, title_of
-from mats.sources._recognise import MEASURED
+from mats.sources._recognise import MEASURED, OF_MEMORY
 from mats.sources.bug_report import BugReport
 from mats.sources.dcgm import DcgmDiag, DcgmHealth, DcgmSample
 from mats.sources.evidence import Evidence, EvidenceError, Found, Kind, read_evidence
@@ -173,6 +173,9 @@ def machine_of(evidence: Evidence) -> MachineFacts:
 
 
 def _piece(found: Found) -> Piece:
+    if found.kind in OF_MEMORY and isinstance(found.facts, tuple):
+        caches = tuple(replace(cache, origin=Path(found.origin).name) for cache in found.facts)
+        return Piece(found.origin, found.kind, MachineFacts(caches=caches))
     return Piece(found.origin, found.kind, _machine(found.facts, found.origin))
 
 
