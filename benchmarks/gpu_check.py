@@ -5,8 +5,8 @@
 
 Prints a short table with the device and the day. Bandwidths are medians of single launches timed by the device's own
 events, with their range; writes and verifies stand beside a plain memset and a plain device-to-device copy of the same
-memory in the same minute. Then delays and links (gpu_links.py): the ladder of caches, how far the regions of the card
-spread, what copies to and from the host carry of the link, memory lent to another process. Takes under four minutes.
+memory in the same minute. Then the commands (gpu_commands.py): stress, the ladder of caches, how far the regions of the
+card spread, what copies to and from the host carry of the link, memory lent to another process. Under four minutes.
 
 Targets, of the peak that follows from the device's own clock and bus: writing at least 90 %, verifying at least 85 %;
 on an H200 75 % each (best figures seen there by others: 81 % write, 79 % mixed).
@@ -22,7 +22,6 @@ import json
 import random
 import shlex
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +37,6 @@ from mats.devices import cuda, host
 from mats.kernel import kernel_files, kernels
 from mats.model import Absent, TargetInfo
 from mats.probe import UsageError
-from mats.registry import probes
 from mats.target import parse_target
 
 MIB = 1 << 20
@@ -51,9 +49,8 @@ LARGEST = 8 << 30
 """Bytes of each of the two buffers, at most: far beyond any cache, and a launch still takes milliseconds."""
 COMPARED_PAGES = 8
 REPORT_BYTES, RECORD_BYTES, CAPACITY = 256 * 8, 64, 1024
-STRESS_LIMIT_S = 90
 SCENARIOS = Path(__file__).resolve().parents[1] / "tests" / "cuda" / "kernel_scenarios.py"
-LINKS = Path(__file__).resolve().parent / "gpu_links.py"
+COMMANDS = Path(__file__).resolve().parent / "gpu_commands.py"
 KINDS = ("address", "rotated", "constant", "walking", "random", "modulo")
 WRITE_TARGET, VERIFY_TARGET, H200_TARGET = 0.90, 0.85, 0.75
 OK, WRONG, USAGE, NO_GPU = 0, 1, 2, 3
@@ -251,38 +248,6 @@ def tune(field: Field, repeats: int) -> None:
     field.device.waves = cuda.WAVES
 
 
-def stress(start: Sequence[str], target: str) -> list[Check]:
-    """The command itself: a short test that must pass, and one with forced errors that must not."""
-    if "stress" not in probes():
-        return []
-    checks = []
-    for name, more, wanted in (("mats stress", [], 0), ("mats stress --force-errors", ["--force-errors"], 1)):
-        command = [
-            *start,
-            "stress",
-            "--target",
-            target,
-            "--size",
-            "1024",
-            "--duration",
-            "10",
-            "--force",  # this check itself is a process on the GPU, and perhaps the one that started it, too
-        ]
-        try:
-            done = subprocess.run(
-                [*command, *more], capture_output=True, text=True, timeout=STRESS_LIMIT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            checks.append(Check(name, False, f"did not end within {STRESS_LIMIT_S} s"))
-            continue
-        last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
-        detail = f"exit code {done.returncode}, expected {wanted}"
-        checks.append(
-            Check(name, done.returncode == wanted, detail if done.returncode == wanted else f"{detail}: {last}")
-        )
-    return checks
-
-
 def open_field(target: str, size: int | None) -> Field:
     """The device with two buffers of the same size and what the kernels report into. Raises DeviceError."""
     device = cuda.open_device(parse_target(target))
@@ -349,17 +314,17 @@ def check_kernels(arguments: argparse.Namespace) -> tuple[list[Check], list[Spee
         field.device.close()
     compared = compare(arguments.target)
     print_checks(compared)
-    stressed = [] if arguments.kernels_only else stress(arguments.mats, arguments.target)
-    print_checks(stressed)
-    return [*checks, *compared, *stressed], speeds
+    return [*checks, *compared], speeds
 
 
-def check_links(arguments: argparse.Namespace) -> tuple[list[Check], list[dict[str, Any]]]:
-    links = load_file(LINKS)
-    size = arguments.timed_size or links.TIMED_MIB
+def check_commands(arguments: argparse.Namespace) -> tuple[list[Check], list[dict[str, Any]]]:
+    known = load_file(COMMANDS)
+    size = arguments.timed_size or known.TIMED_MIB
+    parts = [] if arguments.links_only else [(known.check_stress, known.STRESSED_MIB)]
+    parts += [(known.check_latency, size), (known.check_lending, min(size, known.LENT_MIB))]
     checks: list[Check] = []
     figures: list[dict[str, Any]] = []
-    for part, mebibytes in ((links.check_latency, size), (links.check_lending, min(size, links.LENT_MIB))):
+    for part, mebibytes in parts:
         found = part(arguments.mats, arguments.target, mebibytes)
         rows = [Check(*row) for row in found.checks]
         print_checks(rows)
@@ -381,7 +346,7 @@ def check(arguments: argparse.Namespace) -> int:
     if not arguments.links_only:
         checks, speeds = check_kernels(arguments)
     if not arguments.kernels_only:
-        found, figures = check_links(arguments)
+        found, figures = check_commands(arguments)
         checks += found
     print(f"\nall of it took {time.monotonic() - begun:.0f} s")
     if arguments.json:

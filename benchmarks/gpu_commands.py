@@ -1,4 +1,4 @@
-"""The part of gpu_check.py on delays and links of one GPU: what the commands say of a healthy card, read from runs.
+"""The part of gpu_check.py on the commands: what they say of a healthy card, read from their runs.
 
 How wide the regions of a healthy card spread, how often a block finds itself on the multiprocessor it wants, what the
 ladder of caches looks like, what copies to and from the host carry of the link, and whether two processes share memory
@@ -25,6 +25,7 @@ SHARE_TARGET = 0.78
 """Of the link's payload that pinned copies carry on machines in order (PCIe 3 to 5: 0.79 to 0.88)."""
 LIMIT_S = 100
 LENT_MIB = 256
+STRESSED_MIB = 1024
 GIGA, NANO = 1e9, 1e-9
 
 Row = tuple[str, bool, str]
@@ -37,6 +38,18 @@ class Found:
     checks: list[Row] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     figures: list[dict[str, object]] = field(default_factory=list)
+
+
+def check_stress(start: Sequence[str], target: str, mebibytes: int) -> Found:
+    """A short test that must pass, and one with forced errors that must not."""
+    checks: list[Row] = []
+    for name, more, wanted in (("mats stress", [], 0), ("mats stress --force-errors", ["--force-errors"], 1)):
+        # --force: this check itself is a process on the GPU, and perhaps the one that started it, too
+        words = ["stress", "--target", target, "--size", str(mebibytes), "--duration", "10", "--force", *more]
+        code, said = _run([*start, *words])
+        detail = f"exit code {code}, expected {wanted}"
+        checks.append((name, code == wanted, detail if code == wanted else f"{detail}: {said}"))
+    return Found(checks)
 
 
 def check_latency(start: Sequence[str], target: str, mebibytes: int) -> Found:
