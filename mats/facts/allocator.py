@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mats.facts.gpu import UNASKED, Text
 from mats.model import Reading
@@ -33,7 +32,8 @@ class BlockState(enum.StrEnum):
     FREE = "free"
 
 
-class BlockFacts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
     """A piece of a segment. ``offset`` from the segment's start; ``asked``: what the program asked for, of a used one.
 
     ``stack``: number of the code that asked for it in :attr:`CacheFacts.stacks`, or -1.

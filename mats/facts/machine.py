@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mats.facts.allocator import CacheFacts
 from mats.facts.gpu import UNASKED, Flag, GpuFacts, Text
 from mats.facts.pci import PciDevice
 from mats.facts.transfers import TransferRun
 from mats.model import Absent, Reading
-
-if TYPE_CHECKING:  # most pictures hold none
-    from mats.facts.allocator import CacheFacts
 
 
 @dataclass(frozen=True, slots=True)
