@@ -1,99 +1,26 @@
 """The vocabulary of mats: every value that travels from a measurement to a report.
 
-One frozen :class:`Run` holds everything that was seen; every report is a view of it. This module imports
-nothing of ours, so that each room of the project can speak these words without knowing another room.
+One frozen :class:`Run` holds everything that was seen; every report is a view of it. Of ours this module imports
+nothing but the readings these words are made of, so that each room of the project can speak them without knowing
+another room.
 """
 
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mats.readings import AbsenceKind as AbsenceKind
+from mats.readings import Absent as Absent
+from mats.readings import Cell as Cell
+from mats.readings import Quantity as Quantity
+from mats.readings import Reading as Reading
+from mats.readings import Unit as Unit
+from mats.readings import UnitError as UnitError
+
 SCHEMA_VERSION = 1
 """Version of the saved run's layout; raised when a field changes its meaning or goes."""
-
-
-class UnitError(ValueError):
-    """Two quantities of different units were compared or combined."""
-
-
-class Unit(enum.StrEnum):
-    """Base units; prefixes exist only in reports."""
-
-    BYTE = "B"
-    SECOND = "s"
-    BYTE_PER_SECOND = "B/s"
-    HERTZ = "Hz"
-    CELSIUS = "degC"
-    WATT = "W"
-    COUNT = "count"
-    RATIO = "ratio"
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A finite number with its unit; comparing two units raises :class:`UnitError`."""
-
-    value: int | float
-    unit: Unit
-
-    def __post_init__(self) -> None:
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise TypeError(f"a quantity needs a number, not {self.value!r}")
-        if not math.isfinite(self.value):
-            raise ValueError(f"a quantity must be finite, not {self.value!r}: absent is a value of its own")
-
-    def _same(self, other: Quantity) -> None:
-        if self.unit is not other.unit:
-            raise UnitError(f"cannot compare {self.unit.value} with {other.unit.value}")
-
-    def __lt__(self, other: Quantity) -> bool:
-        self._same(other)
-        return self.value < other.value
-
-    def __le__(self, other: Quantity) -> bool:
-        self._same(other)
-        return self.value <= other.value
-
-    def __gt__(self, other: Quantity) -> bool:
-        self._same(other)
-        return self.value > other.value
-
-    def __ge__(self, other: Quantity) -> bool:
-        self._same(other)
-        return self.value >= other.value
-
-
-class AbsenceKind(enum.StrEnum):
-    """Why a value is not there."""
-
-    NOT_SUPPORTED = "not_supported"
-    NO_PERMISSION = "no_permission"
-    MISSING_SYMBOL = "missing_symbol"
-    TIMED_OUT = "timed_out"
-    NOT_FOUND = "not_found"
-    NOT_TESTED = "not_tested"
-    INSUFFICIENT = "insufficient"
-    DEVICE_LOST = "device_lost"
-    UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A value that could not be had, with the reason in one sentence. Never None, "N/A" or 0."""
-
-    kind: AbsenceKind
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not self.reason:
-            raise ValueError("an absent value must carry its reason")
-
-
-Reading = Quantity | Absent
-Cell = int | float | str | Absent
 
 
 @dataclass(frozen=True, slots=True)

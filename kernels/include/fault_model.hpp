@@ -67,8 +67,7 @@ class Model {
     bytes_read = bytes_written = 0;
   }
 
-  // Disturb errors appear when the launch that hammered is over.
-  void end_launch() {
+  void end_launch() {  // disturb errors appear when the launch that hammered is over
     if (!activations_.empty()) disturb();
   }
 
@@ -77,8 +76,7 @@ class Model {
   void activate(const u64* p);
   u64 walk(const u64* p, bool near);
   Place place(u64 physical) const;
-  // The unit (multiprocessor) that runs now; set by the launcher.
-  const unsigned* unit = nullptr;
+  const unsigned* unit = nullptr;  // the unit (multiprocessor) that runs now; set by the launcher
 
  private:
   static constexpr u64 PAGE = 2ull << 20, LINE = 128;

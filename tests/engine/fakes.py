@@ -323,10 +323,7 @@ def fake_world(
     fabrics: Mapping[str, FakeFabric | RecordedDevice | Exception] | None = None,
     **doors: Callable[..., Any],
 ) -> World:
-    """A world with these probes, devices, sources and fabrics; its streams are texts, its files under ``folder``.
-
-    ``doors``: how devices, sources, fabrics or standard input are opened, in the place of the planned ones.
-    """
+    """A world with these doors; its streams are texts, files under ``folder``; ``doors`` replace what is planned."""
     planned = {"host": FakeDevice()} if devices is None else devices
 
     def open_device(target: Target) -> FakeDevice:
@@ -371,7 +368,7 @@ def fake_world(
         stdin=doors.get("stdin", lambda: None),
         stdout=io.StringIO(),
         stderr=io.StringIO(),
-        environment={} if environment is None else environment,
+        environment=environment or {},
     )
 
 

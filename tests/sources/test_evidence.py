@@ -41,7 +41,7 @@ def refusal(data: bytes, maxima: Maxima = SMALL) -> str:
     with pytest.raises(EvidenceError) as refused:
         read_bytes(data, "saved", maxima)
     sentence = str(refused.value)
-    assert sentence.startswith("saved") and "\n" not in sentence and len(sentence) < 250
+    assert sentence.startswith("saved") and "\n" not in sentence and len(sentence) < 300
     return sentence
 
 
