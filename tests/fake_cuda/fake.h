@@ -128,6 +128,7 @@ struct World {
   double bytes_per_second = 0;
   // Copies from a device to another one: what each costs beside its bytes, and how fast the ways are.
   double copy_seconds = 0;
+  double host_rate = 0;  // of copies from the host and to it; 0: as all others
   double staged_rate = 0;
   double direct_rate = 0;
   std::map<Way, double> rates;

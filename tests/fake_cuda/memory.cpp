@@ -77,7 +77,8 @@ CUresult copy(uintptr_t destination, bool checked_destination, uintptr_t source,
   FAKE_REQUIRE(!checked_source || inside(source, size), CUDA_ERROR_INVALID_VALUE);
   submit(stream_of(stream, context->device), [=](double& clock) {
     memmove(reinterpret_cast<void*>(destination), reinterpret_cast<const void*>(source), size);
-    clock += seconds_for(size);
+    const double rate = checked_destination && checked_source ? 0 : world().host_rate;
+    clock += rate > 0 ? double(size) / rate : seconds_for(size);
     return true;
   });
   return CUDA_SUCCESS;

@@ -78,7 +78,7 @@ void reset() {
   w.calls.clear();
   w.rules.clear();
   w.manual_clock = w.misaligned = w.same_uuids = false;
-  w.launch_seconds = w.bytes_per_second = w.copy_seconds = w.staged_rate = w.direct_rate = 0;
+  w.launch_seconds = w.bytes_per_second = w.copy_seconds = w.host_rate = w.staged_rate = w.direct_rate = 0;
   w.rates.clear();
   w.apart.clear();
   w.corrupt.clear();
@@ -170,6 +170,7 @@ bool obey(const std::string& name, const std::string& value) {
   if (name == "launch_seconds") return w.launch_seconds = atof(value.c_str()), true;
   if (name == "bytes_per_second") return w.bytes_per_second = atof(value.c_str()), true;
   if (name == "copy_seconds") return w.copy_seconds = atof(value.c_str()), true;
+  if (name == "host") return w.host_rate = atof(value.c_str()), true;
   if (name == "staged") return w.staged_rate = atof(value.c_str()), true;
   if (name == "direct") return set_rate(value);
   if (name == "apart") return set_apart(value);
