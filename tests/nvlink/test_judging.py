@@ -314,7 +314,9 @@ def test_what_keeps_gpus_apart_is_named(change: dict[str, Any], words: str) -> N
 def test_a_host_that_stands_in_the_way_is_named(host: HostFacts, words: str) -> None:
     facts = machine(gpu(0), gpu(1), host=host)
 
-    assert words in why_no_access(facts, *cards_of(facts), "")
+    first, second = cards_of(facts)
+
+    assert words in why_no_access(facts, first, second, "")
 
 
 def test_absent_figures_never_pass() -> None:

@@ -235,10 +235,10 @@ def test_one_way_access_is_measured_one_way() -> None:
 
 def test_a_memory_that_does_not_keep_its_data_is_not_taken_for_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     from mats.probes import _nvlink_session as session
+    from mats.probes._nvlink_verify import verify_own
 
-    original = session.verify_own
     monkeypatch.setattr(
-        session, "verify_own", lambda seat, draw: dataclasses.replace(original(seat, draw), mismatched=8)
+        session, "verify_own", lambda seat, draw: dataclasses.replace(verify_own(seat, draw), mismatched=8)
     )
 
     seen = measured(fabric())
