@@ -238,7 +238,8 @@ def _renamed(parts: Iterable[_health_card.Seen]) -> Iterator[Seen]:
 def _measured(picture: Picture, ways: Ways) -> Iterator[Measurement]:
     """Whether what was asked for could be told of each GPU: each part 1, or absent with the reason."""
     told = {end for pair in picture.pairs for end in (pair.start, pair.end)}
-    for label in [label for label in picture.cards if label in told or not told] or [""]:
+    named = [label for label in picture.cards if label in told or (picture.live and not told)]
+    for label in named or [""]:
         pairs = tuple(pair for pair in picture.pairs if not label or label in (pair.start, pair.end))
         own = replace(picture, pairs=pairs)
         for what, reading in (

@@ -293,7 +293,8 @@ def _matrix(table: Table, chart: Chart) -> Iterator[Figure]:
         ],
     }
     if scale is None:
-        trace |= {"colorscale": _steps(len(words)), "zmin": -0.5, "zmax": len(words) - 0.5, "showscale": False}
+        count = max(len(words), 1)  # none, where every cell is absent
+        trace |= {"colorscale": _steps(count), "zmin": -0.5, "zmax": count - 0.5, "showscale": False}
     else:
         trace["coloraxis"] = "coloraxis"
         layout["coloraxis"] = {"colorbar": _colour_bar(chart, scale.unit)}

@@ -254,7 +254,7 @@ def _outcome(result: Result, part: str, named: list[Measurement], findings: list
 
 
 def verdicts_by_part(result: Result, kind: str) -> dict[str, Verdict]:
-    """What the checks come to on each part: what has to be seen and was not is unknown, a way is of both its ends."""
+    """What the checks come to on each part; unknown where one that must be seen, or every one, was not."""
     made: dict[str, list[Standing]] = {part: [] for part in parts_of(result.observation)}
     for check in checks_of(result, kind):
         for outcome in check.outcomes:
@@ -274,8 +274,8 @@ def ends_of(measurement: Measurement) -> tuple[str, ...]:
 
 
 def _verdict(standings: Sequence[Standing]) -> Verdict:
-    worst = gravest(standings)
-    return Verdict(worst.value) if worst in _BROKEN else Verdict.PASS
+    worst, seen = gravest(standings), {Standing.IN_ORDER, Standing.NOTE} & set(standings)
+    return Verdict(worst.value) if worst in _BROKEN else Verdict.PASS if seen else Verdict.UNKNOWN
 
 
 def _standings(checks: Iterable[Check]) -> dict[str, list[Standing]]:
