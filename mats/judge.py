@@ -44,21 +44,21 @@ def judge(observation: Observation, limits: Sequence[Limit], target_kind: str, t
     applicable = [limit for limit in limits if not limit.kinds or target_kind in limit.kinds]
     findings: list[Finding] = []
     doubts = [observation.partial] if observation.partial else []
-    missing: dict[str, dict[str, None]] = {}  # what is missing, by the reason
+    missing: dict[str, list[Limit]] = {}  # what is missing, by the reason
     used = False
     for limit in applicable:
         named = [measurement for measurement in observation.measurements if measurement.name == limit.measurement]
         present = [measurement for measurement in named if isinstance(measurement.reading, Quantity)]
         used = used or bool(present)
         if limit.required and len(present) < max(len(named), 1):
-            missing.setdefault(_why_missing(named), {}).setdefault(limit.measurement)
+            missing.setdefault(_why_missing(named), []).append(limit)
         findings += [
             _finding(limit, measurement, observation.diagnoses, target)
             for measurement in present
             if _broken(limit, measurement)
         ]
     findings = _standing(findings)
-    doubts += [f"{', '.join(names)}: {why}" for why, names in missing.items()]
+    doubts += [_not_known(lacking, why) for why, lacking in missing.items() if not _told(why, doubts)]
     doubts += [_too_little(finding) for finding in findings if finding.severity is Severity.UNKNOWN]
     if not used and not doubts:
         doubts += _nothing_judged(observation, limits, applicable, target_kind)
@@ -121,6 +121,22 @@ def _why_missing(named: Sequence[Measurement]) -> str:
         measurement.reading.reason for measurement in named if isinstance(measurement.reading, Absent)
     )
     return "; ".join(reasons) or "not measured"
+
+
+def _told(why: str, doubts: Iterable[str]) -> bool:
+    return any(why.startswith(doubt) for doubt in doubts)
+
+
+def _not_known(limits: Sequence[Limit], why: str) -> str:
+    """What cannot be told for a reason, in the words of the limits; of many the first two."""
+    named = {limit.measurement: limit for limit in reversed(limits)}  # the first of each reading
+    asked = [named[name] for name in dict.fromkeys(limit.measurement for limit in limits)]
+    told = [limit.title for limit in asked if limit.severity is Severity.UNKNOWN]
+    whether = [limit.title for limit in asked if limit.severity is not Severity.UNKNOWN]
+    if whether:
+        rest = f" and {len(whether) - 2} more" if len(whether) > 2 else ""
+        told.append(f"not known whether {', '.join(whether[:2])}{rest}")
+    return f"{', '.join(told)} ({why})"
 
 
 def _too_little(finding: Finding) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mats.model import AbsenceKind, Absent, Result, TargetInfo, Verdict
@@ -16,8 +17,14 @@ from ._view import TargetView
 _TOPICS = 8
 """What is told of one reason where room is scarce."""
 
-_LINES = 24
+_LINES = 16
 """Readings of a single device that are each given a line; more of them are folded by their reasons."""
+
+_WHETHER = "not looked at, so that it is not known whether"
+"""Stands before the titles of limits that met no reading."""
+
+_LABELS = re.compile(r"(?<=[a-z]) \((?!every cell).*\)$")
+"""Of a reading's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class _Missing:
     name: str
     reason: str
     supported: bool = True
+    topic: str = ""
+    """In words, where neither the reading's name nor its reason has any."""
 
 
 def gaps(view: TargetView) -> tuple[Gap, ...]:
@@ -116,7 +125,7 @@ def _of_parts(result: Result, label: str, kind: str) -> Iterator[_Missing]:
                     supported = cell.kind is not AbsenceKind.NOT_SUPPORTED
                     yield _Missing(part, f"{table.name}.{column.name}", cell.reason, supported)
     for name, reason in _unasked(result, kind):
-        yield _Missing("", name, reason)
+        yield _Missing("", name, reason, topic=_title(result, name) if reason == _unmeasured(result) else "")
 
 
 def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
@@ -132,7 +141,7 @@ def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
             where=printable(part_text(label, concerned)),
             reason=printable(why),
             names=tuple(printable(item.name) for item in items),
-            topics=tuple(dict.fromkeys(printable(_split(item)[0]) for item in items)),
+            topics=_topics(printable(_split(item)[0]) for item in items),
             folded=True,
             supported=supported,
         )
@@ -141,8 +150,18 @@ def _folded(label: str, missing: Iterator[_Missing]) -> list[Gap]:
     return sorted(made, key=lambda gap: not gap.supported)
 
 
+def _topics(told: Iterable[str]) -> tuple[str, ...]:
+    """Each once; of many that differ in their labels alone, such as the pairs of GPUs, without these."""
+    topics = dict.fromkeys(told)
+    if len(topics) > _TOPICS:
+        topics = dict.fromkeys(_LABELS.sub("", topic) for topic in topics)
+    return tuple(topics)
+
+
 def _split(item: _Missing) -> tuple[str, str]:
     """Subject and why of a reason; without a subject the reading's name stands for it."""
+    if item.topic:
+        return item.topic, _WHETHER
     subject, why = split_reason(item.reason)
     return subject or item.name, why
 
@@ -157,8 +176,17 @@ def _unasked(result: Result, kind: str) -> list[tuple[str, str]]:
         if limit.measurement not in names and (not limit.kinds or kind in limit.kinds)
     )
     if measurements and result.verdict is not Verdict.ERROR:
-        return [(name, f"a limit asks for it, and {result.probe} did not measure it") for name in asked]
+        return [(name, _unmeasured(result)) for name in asked]
     reason = result.reason or result.observation.partial
     if not measurements and not asked:
         return [(f"every reading of {result.probe}", reason or "it measured nothing")]
     return [(name, reason or f"{result.probe} measured nothing") for name in asked]
+
+
+def _unmeasured(result: Result) -> str:
+    return f"a limit asks for it, and {result.probe} did not measure it"
+
+
+def _title(result: Result, name: str) -> str:
+    """What the first limit on a reading calls the fault that it would show."""
+    return next((limit.title for limit in result.limits if limit.measurement == name), name)

@@ -38,7 +38,7 @@ class PartTables:
     @cached_property
     def others(self) -> tuple[Table, ...]:
         """Without the columns of which nothing was seen; what was not seen has a list of its own."""
-        seen = [_seen(table) for table in self.result.observation.tables if table is not self._listing]
+        seen = [without_unseen(table) for table in self.result.observation.tables if table is not self._listing]
         return tuple(table for table in seen if table.rows and any(c.name != self.label for c in table.columns))
 
     @cached_property
@@ -109,7 +109,7 @@ def _listed(table: Table, label: str) -> frozenset[str]:
     return frozenset(named) if len(set(named)) == len(named) else frozenset()
 
 
-def _seen(table: Table) -> Table:
+def without_unseen(table: Table) -> Table:
     """The table without columns that are absent in every row; what its chart draws stays."""
     drawn = table.chart.columns if table.chart else ()
     kept = [

@@ -16,7 +16,7 @@ from mats.report import Report
 from ._format import duration_text, plural, quantity_text, reading_text, source_text, time_text
 from ._gaps import gaps
 from ._grid import SERIES, Grid, grid_of, ranges_grid, readings_grid
-from ._part_tables import MANY_ROWS, PartTables, without_constants
+from ._part_tables import MANY_ROWS, PartTables, without_constants, without_unseen
 from ._parts import FindingGroup, account_text, evidence_lines, part_label, reading_text_of
 from ._terminal import STYLE, console_of, heading, line, lines, note
 from ._terminal_charts import print_chart
@@ -195,7 +195,9 @@ def _grid(table: Table) -> Grid | None:
         return _bit_bars(table)
     if table.name == "errors":
         return grid_of(table, _FEW_ROWS)
-    return grid_of(_worst_first(table), _FEW_ROWS) if table.name == "page_errors" else grid_of(table, MANY_ROWS)
+    if table.name == "page_errors":
+        return grid_of(_worst_first(table), _FEW_ROWS)
+    return grid_of(without_unseen(table), MANY_ROWS)
 
 
 def _worst_first(table: Table) -> Table:

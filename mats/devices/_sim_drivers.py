@@ -41,7 +41,8 @@ def no_memory(argument: str) -> NothingThere:
     what, command = ("process", "frag") if argument in PLANS else ("driver", "health")
     return NothingThere(
         f"sim:{argument} is a simulated {what} and has no memory to work on: "
-        f"it is for mats {command}; give a plan of a memory, such as sim:healthy or sim:stuck_dq"
+        f"it is for mats {command}; give a plan of a memory, such as sim:healthy or sim:stuck_dq, "
+        "or of several cards, such as sim:links_healthy"
     )
 
 

@@ -109,20 +109,24 @@ def test_a_required_reading_that_is_absent_is_unknown_with_its_reason() -> None:
     judged = judge(observation, [limit(required=True), limit("FAKE-002", "fake.other", bound=count(5))], "host")
 
     assert judged.verdict is Verdict.UNKNOWN
-    assert judged.reason == f"fake.errors: {ABSENT.reason}"
+    assert judged.reason == f"not known whether fake.errors is in order ({ABSENT.reason})"
 
 
 def test_a_required_reading_that_was_never_taken_is_unknown() -> None:
     judged = judge(Observation((seen(1, "fake.other"),)), [limit(required=True)], "host")
 
-    assert (judged.verdict, judged.reason) == (Verdict.UNKNOWN, "fake.errors: not measured")
+    assert (judged.verdict, judged.reason) == (
+        Verdict.UNKNOWN,
+        "not known whether fake.errors is in order (not measured)",
+    )
 
 
 def test_readings_that_are_missing_for_one_reason_are_named_together() -> None:
     observation = Observation((seen(ABSENT), seen(ABSENT, "fake.other"), seen(0, "fake.third")))
     limits = [limit(required=True), limit("FAKE-002", "fake.other", required=True), limit("FAKE-003", "fake.third")]
 
-    assert judge(observation, limits, "host").reason == f"fake.errors, fake.other: {ABSENT.reason}"
+    told = "not known whether fake.errors is in order, fake.other is in order"
+    assert judge(observation, limits, "host").reason == f"{told} ({ABSENT.reason})"
 
 
 def test_a_reading_that_is_not_required_may_be_absent() -> None:
@@ -295,3 +299,11 @@ def test_judging_again_keeps_why_nothing_was_seen() -> None:
     (result,) = rejudge(a_run(not_run)).results
 
     assert (result.verdict, result.reason) == (Verdict.UNKNOWN, "the driver is too old")
+
+
+def test_what_a_run_that_stopped_early_did_not_see_is_told_once() -> None:
+    stopped = "the time limit of 1 s was reached"
+    absent = Absent(AbsenceKind.NOT_TESTED, f"{stopped} while memory was being had")
+    judged = judge(Observation((seen(absent),), partial=stopped), [limit(required=True)], "host")
+
+    assert (judged.verdict, judged.reason) == (Verdict.UNKNOWN, stopped)
