@@ -265,7 +265,9 @@ def verdicts_by_part(result: Result, kind: str) -> dict[str, Verdict]:
             for finding in () if outcome.part else outcome.findings:
                 for part in set(ends_of(finding.measurement)) & set(made):
                     made[part].append(Standing(finding.severity.value))
-    return {part: _verdict(standings) for part, standings in made.items()}
+    ended = result.verdict is not Verdict.ERROR and not result.observation.partial  # or what fails may have come later
+    told = {part: _verdict(standings) for part, standings in made.items()}
+    return {part: seen if ended or seen is not Verdict.PASS else Verdict.UNKNOWN for part, seen in told.items()}
 
 
 def ends_of(measurement: Measurement) -> tuple[str, ...]:

@@ -70,7 +70,9 @@ def _named(options: Mapping[str, object], option: str, what: str) -> str:
 
 
 def _deadlines(timeout: float | None) -> Deadlines:
-    return DEADLINES if timeout is None else replace(DEADLINES, waiting=timeout)
+    if timeout is None:
+        return DEADLINES
+    return replace(DEADLINES, waiting=timeout, knocking=min(DEADLINES.knocking, timeout))
 
 
 class Borrowed:

@@ -54,6 +54,16 @@ def test_a_link_is_judged_by_the_process_that_borrows(
     assert list(folder.iterdir()) == []
 
 
+def test_a_client_looks_for_a_server_no_longer_than_it_may(sides: Sides, folder: Path) -> None:
+    place = ("--socket", str(folder / SOCKET), "--target", "sim:links_healthy", "--timeout", "0.5")
+    ended = sides.start(
+        "mats", Path("nvlink-test"), "--mode", "client", *place, "--gpu", "1", "--server-gpu", "0"
+    ).wait()
+
+    assert ended.code == 3
+    assert "(waited 0.5 s)" in ended.text
+
+
 def test_a_server_that_is_killed_leaves_no_verdict(sides: Sides, folder: Path) -> None:
     lending = sides.start("server", folder, "--at", "launch answered")
 

@@ -179,6 +179,14 @@ def test_the_verdict_on_each_gpu_follows_from_its_own_checks() -> None:
     }
 
 
+def test_no_gpu_has_passed_where_the_run_ended_before_all_was_seen() -> None:
+    whole = only(healthy_machine())
+    cut = dataclasses.replace(whole, observation=dataclasses.replace(whole.observation, partial="stopped"))
+
+    assert set(verdicts_by_part(whole, "cuda").values()) == {Verdict.PASS}
+    assert set(verdicts_by_part(cut, "cuda").values()) == {Verdict.UNKNOWN}
+
+
 def test_a_gpu_of_which_a_required_reading_was_not_seen_is_unknown() -> None:
     result = only(healthy_machine())
     hidden = absent(AbsenceKind.TIMED_OUT, "no answer within 2 s")
