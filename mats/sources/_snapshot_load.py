@@ -11,6 +11,7 @@ import contextlib
 import gc
 import json
 import pickle
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -19,6 +20,10 @@ SIZE_MAXIMUM = 4 << 30
 """Bytes of a file that are read; what torch writes takes about five times as much in memory."""
 _CEILING_BASE, _CEILING_FACTOR = 256 << 20, 16
 """Memory that loading may take beside what the process has, in bytes and as a multiple of the file's size."""
+
+
+_LIMITING = threading.Lock()
+"""The limit is the whole process': of two files read at one moment, the later would take the other's for its own."""
 
 
 class SnapshotError(ValueError):
@@ -71,6 +76,23 @@ def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
 
 
+def shown(value: Any) -> str:
+    """A value of a file in a few words. What holds other values is named and never written out: written out, a list
+    that holds another one twice, and so on thirty times over, is gigabytes, though the file is small.
+    """
+    if isinstance(value, str):
+        return repr(value[:40])
+    if isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 128):
+        return repr(str(value)[:40])
+    return named(value)
+
+
+def named(value: Any) -> str:
+    """What kind of value it is."""
+    kinds = {str: "a text", bytes: "bytes", int: "a number", float: "a number", type(None): "nothing"}
+    return kinds.get(type(value), f"a {type(value).__name__}")
+
+
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
     """While inside no garbage is looked for: millions of objects are made and none is any, and the search among them
@@ -93,17 +115,18 @@ def _bounded(more: int) -> Iterator[None]:
     except ImportError:  # not on Windows, which has no such limit
         yield
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    ceiling = _address_space() + more
-    if hard != resource.RLIM_INFINITY:
-        ceiling = min(ceiling, hard)
-    if soft != resource.RLIM_INFINITY:
-        ceiling = min(ceiling, soft)
-    resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    with _LIMITING:
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        ceiling = _address_space() + more
+        if hard != resource.RLIM_INFINITY:
+            ceiling = min(ceiling, hard)
+        if soft != resource.RLIM_INFINITY:
+            ceiling = min(ceiling, soft)
+        resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _address_space() -> int:

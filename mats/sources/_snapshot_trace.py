@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mats.facts.allocator import HistoryFacts, MomentFacts, ShareFacts
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
-from mats.sources._snapshot_load import SnapshotError
+from mats.sources._snapshot_load import SnapshotError, shown
 
 if TYPE_CHECKING:
     import numpy
@@ -82,14 +82,18 @@ class Stacks:
     def _line(self, frame: Any) -> tuple[bool, str]:
         if not isinstance(frame, dict):
             raise SnapshotError("a frame of an event is no dictionary: it is no memory snapshot of torch")
-        name, file = str(frame.get("name", "?"))[:200], str(frame.get("filename", "??"))
+        name, file = (_text(frame.get(key, missing)) for key, missing in (("name", "?"), ("filename", "??")))
         compiled = file == "??" or file.endswith((".cpp", ".cc", ".cu", ".h"))
-        line = compiled, f"{name} ({file[-120:]}:{str(frame.get('line', '?'))[:12]})"
+        line = compiled, f"{name[:200]} ({file[-120:]}:{_text(frame.get('line', '?'))[:12]})"
         self.frames[id(frame)] = line
         return line
 
     def named(self) -> tuple[tuple[str, ...], ...]:
         return tuple(self.numbers)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else shown(value).strip("'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,7 +224,7 @@ def _bfc(text: str) -> CacheFacts:
 
 def _vllm(text: str) -> CacheFacts:
     """vLLM that refuses to start because others hold the memory that it was promised."""
-    match = re.search(rf"\(([0-9.]{{1,10}})/{_SIZE}\)", text)
+    match = re.search(rf"\(([0-9]{{1,6}}(?:\.[0-9]{{1,4}})?)/{_SIZE}\)", text)
     desired = re.search(rf"utilization \([0-9.]{{1,8}}, {_SIZE}\)", text)
     total = _bytes(match[2], match[3]) if match else None
     free = _bytes(match[1], match[3]) if match else None
@@ -322,7 +322,7 @@ def _statistics(text: str) -> Iterator[CacheFacts]:
     start, end = text.find("{"), text.rfind("}")
     held = _plain(text[start : end + 1]) if 0 <= start < end else None
     if not isinstance(held, dict):
-        held = dict(re.findall(r"([a-z_]+(?:\.[a-z_]+){0,2})[\"']?\)?\s*[:=,]\s*(\d{1,20})", text))
+        held = dict(re.findall(r"(?<![a-z_.])([a-z_]+(?:\.[a-z_]+){0,2})[\"']?\)?\s*[:=,]\s*(\d{1,20})", text))
     yield _of_statistics(held)
 
 
@@ -340,7 +340,7 @@ def _of_statistics(held: Mapping[str, Any]) -> CacheFacts:
     def figure(key: str, unit: Unit = Unit.BYTE) -> Reading:
         try:
             value = int(held[key])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return Absent(AbsenceKind.NOT_FOUND, f"{key}: the statistics do not hold it")
         return Quantity(value, unit) if value >= 0 else Absent(AbsenceKind.UNREADABLE, f"{key} is negative")
 

@@ -24,7 +24,7 @@ from mats.facts.allocator import (
     StuckFacts,
 )
 from mats.model import AbsenceKind, Absent, Quantity, Reading, Unit
-from mats.sources._snapshot_load import SIZE_MAXIMUM, SnapshotError, read_snapshot, without_collection
+from mats.sources._snapshot_load import SIZE_MAXIMUM, SnapshotError, named, read_snapshot, shown, without_collection
 from mats.sources._snapshot_trace import Stacks, Trace, read_history, read_trace
 
 MIB = 1 << 20
@@ -75,9 +75,9 @@ def _parts(snapshot: Any) -> tuple[Sequence[Any], Sequence[Sequence[Any]]]:
     if isinstance(snapshot, list):
         return snapshot, ()
     if not isinstance(snapshot, dict):
-        raise SnapshotError(f"holds {_named(snapshot)} and no segments: it is no memory snapshot of torch")
+        raise SnapshotError(f"holds {named(snapshot)} and no segments: it is no memory snapshot of torch")
     if "segments" not in snapshot:
-        keys = ", ".join(str(key)[:30] for key in list(snapshot)[:4]) or "nothing"
+        keys = ", ".join(key[:30] if isinstance(key, str) else named(key) for key in list(snapshot)[:4]) or "nothing"
         raise SnapshotError(f"has no segments (it holds {keys}): it is no memory snapshot of torch")
     segments, traces = snapshot["segments"], snapshot.get("device_traces", [])
     if not isinstance(segments, list | tuple) or not isinstance(traces, list | tuple):
@@ -91,11 +91,6 @@ def _parts(snapshot: Any) -> tuple[Sequence[Any], Sequence[Sequence[Any]]]:
     if len(set(filled)) < len(filled):
         raise SnapshotError("the events of several devices are one list, which torch does not write: it is not read")
     return segments, traces
-
-
-def _named(thing: Any) -> str:
-    kinds = {str: "a text", bytes: "bytes", int: "a number", float: "a number", type(None): "nothing"}
-    return kinds.get(type(thing), f"a {type(thing).__name__}")
 
 
 def _writer(snapshot: Any, segments: Sequence[Any], traces: Sequence[Sequence[Any]]) -> str:
@@ -126,27 +121,31 @@ def _settings(snapshot: Any) -> tuple[tuple[str, str], ...]:
     held = snapshot.get("allocator_settings") if isinstance(snapshot, dict) else None
     if not isinstance(held, dict):
         return ()
-    plain = {str(key): value for key, value in list(held.items())[:100] if isinstance(value, str | int | float)}
-    return tuple((key[:80], str(value)[:200]) for key, value in plain.items())
+    plain = [(key, value) for key, value in list(held.items())[:100] if isinstance(key, str)]
+    return tuple(
+        (key[:80], value[:200] if isinstance(value, str) else shown(value).strip("'"))
+        for key, value in plain
+        if isinstance(value, str | int | float)
+    )
 
 
 def _size(holder: Mapping[str, Any], key: str, where: str) -> int:
     value = holder.get(key)
     if type(value) is not int or not 0 <= value < _LARGEST:
-        raise SnapshotError(f"{where}: its {key} is {str(value)[:40]!r}, no size")
+        raise SnapshotError(f"{where}: its {key} is {shown(value)}, no size")
     return value
 
 
 def _segment(held: Any, number: int, stacks: Stacks) -> tuple[int, SegmentFacts]:
     where = f"segment {number}"
     if not isinstance(held, dict):
-        raise SnapshotError(f"{where} is {_named(held)}: it is no memory snapshot of torch")
+        raise SnapshotError(f"{where} is {named(held)}: it is no memory snapshot of torch")
     blocks = held.get("blocks")
     if not isinstance(blocks, list | tuple):
         raise SnapshotError(f"{where} has no list of blocks: it is no memory snapshot of torch")
     device = held.get("device", 0)
     if type(device) is not int or not 0 <= device < DEVICES_MAXIMUM:
-        raise SnapshotError(f"{where}: its device is {str(device)[:40]!r}, no number of one")
+        raise SnapshotError(f"{where}: its device is {shown(device)}, no number of one")
     size = _size(held, "total_size", where)
     pieces, offset = [], 0
     for block in blocks:
@@ -159,10 +158,10 @@ def _segment(held: Any, number: int, stacks: Stacks) -> tuple[int, SegmentFacts]
         raise SnapshotError(f"{where}: its blocks make {offset} bytes and it has {size}: the figures would be wrong")
     kind = held.get("segment_type")
     if kind not in ("small", "large"):
-        raise SnapshotError(f"{where}: its type is {str(kind)[:40]!r}, neither small nor large")
+        raise SnapshotError(f"{where}: its type is {shown(kind)}, neither small nor large")
     stream = held.get("stream", 0)
     if type(stream) is not int:
-        raise SnapshotError(f"{where}: its stream is {_named(stream)}, no number")
+        raise SnapshotError(f"{where}: its stream is {named(stream)}, no number")
     return device, SegmentFacts(
         address=_size(held, "address", where),
         size=size,
@@ -176,19 +175,19 @@ def _segment(held: Any, number: int, stacks: Stacks) -> tuple[int, SegmentFacts]
 
 def _pool(held: Any, where: str) -> str:
     if not isinstance(held, tuple | list) or len(held) != 2 or any(type(part) is not int for part in held):
-        raise SnapshotError(f"{where}: its pool is {_named(held)}, no pair of numbers")
+        raise SnapshotError(f"{where}: its pool is {named(held)}, no pair of numbers")
     return "" if tuple(held) == _DEFAULT_POOL else f"{held[0]}, {held[1]}"
 
 
 def _block(held: Any, offset: int, where: str, stacks: Stacks) -> BlockFacts:
     if type(held) is not dict:
-        raise SnapshotError(f"{where}: a block is {_named(held)}: it is no memory snapshot of torch")
+        raise SnapshotError(f"{where}: a block is {named(held)}: it is no memory snapshot of torch")
     said, size, frames = held.get("state"), held.get("size"), held.get("frames")
     if type(size) is not int or not 0 <= size < _LARGEST:
-        raise SnapshotError(f"{where}: the size of a block is {str(size)[:40]!r}, no size")
+        raise SnapshotError(f"{where}: the size of a block is {shown(size)}, no size")
     state = _STATES.get(said) if type(said) is str else None
     if state is None:
-        raise SnapshotError(f"{where}: a block's state is {str(said)[:40]!r}, which torch does not write")
+        raise SnapshotError(f"{where}: a block's state is {shown(said)}, which torch does not write")
     asked = 0
     if state is BlockState.USED:
         if history := held.get("history"):

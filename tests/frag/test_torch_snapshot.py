@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import io
 import json
@@ -10,6 +11,7 @@ import pickle
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -224,10 +226,20 @@ def bombs() -> dict[str, Callable[[], bytes]]:
     def extension() -> bytes:
         return b"\x80\x04\x82\x01."
 
+    def doubled_size() -> bytes:
+        held: list[Any] = ["a"]
+        for _ in range(40):
+            held = [held, held]
+        return pickle.dumps({"segments": [segment((USED, 1), total_size=held)], "device_traces": []})
+
+    def long_number() -> bytes:
+        return pickle.dumps({"segments": [segment((USED, 1), device=1 << 100_000)], "device_traces": []})
+
     return {
         bomb.__name__: bomb
         for bomb in (
             nested, memo, doubled, shared_blocks, shared_traces, many_devices, name, persistent, extension,
+            doubled_size, long_number,
         )
     }  # fmt: skip
 
@@ -245,6 +257,27 @@ def test_a_bomb_ends_in_a_sentence_and_takes_little(tmp_path: Path, name: str) -
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
     assert after.ru_utime - before.ru_utime < 5
     assert (after.ru_maxrss - before.ru_maxrss) / MEGABYTES < 500
+
+
+def test_files_read_at_one_moment_leave_the_limit_of_the_process_as_it_was() -> None:
+    class Slow(io.BytesIO):
+        """Lets go of the interpreter at each reading, so that the other file is begun meanwhile."""
+
+        def readline(self, size: int | None = -1, /) -> bytes:
+            time.sleep(0.002)
+            return super().readline(size)
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            time.sleep(0.002)
+            return super().read(size)
+
+    data = pickle.dumps({"segments": [segment((USED, 1))]}, 4)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: load(Slow(data), len(data)), range(12)))
+
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 @pytest.mark.parametrize(
