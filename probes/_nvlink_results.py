@@ -246,7 +246,7 @@ def _measured(picture: Picture, ways: Ways) -> Iterator[Measurement]:
         pairs = tuple(pair for pair in picture.pairs if not label or label in (pair.start, pair.end))
         own = replace(picture, pairs=pairs)
         for what, reading in (
-            ("bandwidth", _bandwidth_known(picture)),
+            ("bandwidth", _bandwidth_known(own)),
             ("target", _target_known(own, ways)),
             ("data", _data_known(own)),
         ):

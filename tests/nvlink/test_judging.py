@@ -327,6 +327,23 @@ def test_absent_figures_never_pass() -> None:
     assert "the driver did not answer" in judged(see(pair, live=True)).reason
 
 
+def test_a_gpu_that_reaches_no_other_one_has_no_verdict_beside_others_that_do() -> None:
+    facts = machine(gpu(0, NV4), gpu(1, NV4), gpu(2), pairs="NV4")
+    checked = dataclasses.replace(GOOD, checks=(Check("copies", 8, 0),))
+    apart = [
+        PairSeen(start, end, False, "no peer access", through_host=rate(18), checks=(Check("copies", 8, 0),))
+        for start, end in (("0", "2"), ("2", "0"), ("1", "2"), ("2", "1"))
+    ]
+
+    seen = see(checked, dataclasses.replace(checked, start="1", end="0"), *apart, facts=facts, live=True)
+
+    told = {
+        dict(one.labels)["gpu"]: one.reading for one in seen.measurements if dict(one.labels).get("what") == "bandwidth"
+    }
+    assert isinstance(told["2"], Absent) and "no peer access" in told["2"].reason
+    assert not any(isinstance(told[label], Absent) for label in ("0", "1"))
+
+
 def test_work_on_two_members_that_does_not_end_is_given_up() -> None:
     hung = threading.Event()
 
