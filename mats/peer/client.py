@@ -30,6 +30,8 @@ from mats.peer.greeting import DEADLINES, Deadlines, Watch, describe_peer, ident
 from mats.peer.lending import Lending, Member
 
 T = TypeVar("T", bound=say.Message)
+ENDING = 1.0
+"""Seconds that a call has to see that its connection was ended."""
 _RAISED = {kind.__name__: kind for kind in RAISED}
 
 
@@ -220,13 +222,14 @@ class RemoteDevice:
     def close(self) -> None:
         """Close what was opened, then say so; the server gives its memory back. Also from another thread."""
         free = self._lock.acquire(blocking=False)
-        if free:
-            self._lock.release()
-        else:  # a call is waiting for its answer: it ends now
+        if not free:  # a call is waiting for its answer: it ends now, before the socket that it waits at is closed
             self._channel.shut()
+            ended = self._lock.acquire(timeout=ENDING)
+        if free or ended:
+            self._lock.release()
         if self._closed:
             return
-        for held in self._held.values():
+        for held in tuple(self._held.values()):
             with contextlib.suppress(DeviceError):
                 self._lending.close(held.buffer)
         self._held.clear()
