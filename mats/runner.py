@@ -95,7 +95,7 @@ def run(plan: Plan, outside: Outside, stop: Stop | None = None) -> Run:
         if busy:
             book.missing(lane, f"not run: a probe on {', '.join(busy)} was given up and may still be at work there")
         else:
-            _supervise([lane], messages, book, plan, stop)
+            busy = [target.name for gone in _supervise([lane], messages, book, plan, stop) for target in gone.targets]
     return book.close()
 
 

@@ -190,6 +190,26 @@ def test_no_device_is_shared_with_a_probe_that_was_given_up(bench: Bench) -> Non
     assert finished.results[-1].reason == ("not run: a probe on cuda:0 was given up and may still be at work there")
 
 
+def test_one_of_them_that_was_given_up_leaves_the_devices_to_no_other(bench: Bench) -> None:
+    release = threading.Event()
+
+    def hangs(_fabric: Fabric, _context: Context) -> Observation:
+        release.wait(20)
+        return CLEAN
+
+    finished = bench(
+        [probe(hangs, "first", kinds=KINDS, together=True, order=80), LINKS],
+        [],
+        Terms(timeout=0.05),
+        grace=0.05,
+        fabrics=[ALL],
+    )
+    release.set()
+
+    assert verdicts(finished)["cuda:all", "links"] is Verdict.UNKNOWN
+    assert "a probe on cuda:all was given up and may still be at work there" in finished.results[-1].reason
+
+
 def test_after_a_stop_they_are_not_run(bench: Bench) -> None:
     def stops(_device: Device, _context: Context) -> Observation:
         bench.stop.request("stopped by Ctrl-C")
