@@ -20,6 +20,19 @@ def curve_notes(run: TransferRun) -> Iterator[str]:
                 f"{curve.test}: t = {start * 1e6:.1f} us + n / {gigabytes(rate)} over {len(curve.points)} sizes. What "
                 "small sizes reach is the time of their start and not the link."
             )
+        elif curve.over != "transfer" and curve.unit in (Unit.SECOND, Unit.COUNT) and curve.points:
+            yield _of_memory(curve)
+
+
+def _of_memory(curve: CurveFacts) -> str:
+    """What a curve over working sets shows: caches and memory of one GPU, of which this test judges nothing."""
+    known = [float(reading.value) for _, reading in curve.points if isinstance(reading, Quantity)]
+    said = "no figure"
+    if known and curve.unit is Unit.SECOND:
+        said = f"{min(known) * 1e9:.0f} to {max(known) * 1e9:.0f} ns"
+    elif known:
+        said = f"{min(known):.0f} to {max(known):.0f} cycles"
+    return f"{curve.test}: {said} over {len(known)} working sets. That is a GPU's own memory and no link."
 
 
 def times_of(curve: CurveFacts) -> list[tuple[float, float]]:

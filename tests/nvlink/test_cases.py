@@ -291,3 +291,4 @@ def test_latencies_of_memory_are_no_links_and_have_no_verdict(name: str) -> None
 
     assert code in (UNKNOWN, UNUSABLE)
     assert "PASS" not in text
+    assert "a GPU's own memory and no link" in " ".join(text.split())
