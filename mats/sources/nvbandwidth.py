@@ -256,6 +256,8 @@ def _read_case(reader: _Reader, case: dict[str, Any]) -> None:
     elif rows and unit_of(title):
         for grid in blocks_of(reader.test, title, rows):
             reader.take(grid)
+        if status not in ("passed", "running", ""):  # what it measured stands, and so does that it failed
+            reader.errors.append(f"{reader.test}: {status}")
     elif status not in ("passed", "running"):
         reader.errors.append(f"{reader.test}: {status}")
     elif not reader.cut:

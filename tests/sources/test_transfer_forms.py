@@ -161,6 +161,20 @@ def test_an_error_of_nvbandwidth_that_is_not_of_data_is_kept_in_its_words() -> N
     assert run.errors == (f"host_to_device_memcpy_ce: {line}",) and run.mismatches == ()
 
 
+def test_a_test_of_nvbandwidth_that_failed_says_so_though_it_has_figures() -> None:
+    case = {
+        "name": "host_to_device_memcpy_ce",
+        "status": "Error",
+        "bandwidth_description": "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)",
+        "bandwidth_matrix": [["55.0"]],
+    }
+
+    run = one(parse_nvbandwidth(json.dumps({"nvbandwidth": {"testcases": [case]}})).transfers)
+
+    assert [rate(each.reading) for each in run.transfers] == [55.0]
+    assert run.errors == ("host_to_device_memcpy_ce: error",)
+
+
 def test_two_runs_in_one_text_are_kept_apart() -> None:
     text = saved.text("links/nvbandwidth_v0.10_h100x4.txt") + saved.text("links/nvbandwidth_v0.7_pattern_mismatch.txt")
 
