@@ -71,7 +71,8 @@ def evidence(machine: MachineFacts, bandwidth: float | None = None, latency: flo
             partial=machine.partial,
             more=tuple(more),
             tables=tuple(tables),
-            untold=tuple(dict.fromkeys([*untold, *failed])),
+            untold=tuple(dict.fromkeys(untold)),
+            failed=tuple(dict.fromkeys(failed)),
         )
     )
 

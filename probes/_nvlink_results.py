@@ -271,7 +271,7 @@ def _bandwidth_known(picture: Picture) -> Reading:
 
 def _target_known(picture: Picture, ways: Ways) -> Reading:
     """A target is needed for each direct way that was measured; the user's own stands in for one."""
-    if picture.own.bandwidth is not None:
+    if picture.own.bandwidth is not None and not picture.failed:
         return ONE
     whys: dict[str, list[str]] = defaultdict(list)
     measured = [pair for pair in picture.pairs if pair.access is not False and pair.one_way.value is not None]
@@ -279,9 +279,9 @@ def _target_known(picture: Picture, ways: Ways) -> Reading:
         reading = share(pair.one_way, ways[pair.start, pair.end])
         if isinstance(reading, Absent):
             whys[reading.reason].append(pair.title)
-    if not whys and not picture.untold:
+    said = [*(f"{_few(titles)}: {reason}" for reason, titles in whys.items()), *picture.untold, *picture.failed]
+    if not said:
         return ONE
-    said = [*(f"{_few(titles)}: {reason}" for reason, titles in whys.items()), *picture.untold]
     return Absent(AbsenceKind.NOT_FOUND, "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else ""))
 
 

@@ -142,6 +142,8 @@ class Picture:
     """Of what is in ``more``."""
     untold: tuple[str, ...] = ()
     """Targets of what is in ``more`` that are not known, each with its reason."""
+    failed: tuple[str, ...] = ()
+    """Tools that failed themselves, for which no bound of the user's own can stand in."""
 
 
 def breaks(name: str, reading: Reading) -> bool:

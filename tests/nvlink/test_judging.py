@@ -327,6 +327,13 @@ def test_absent_figures_never_pass() -> None:
     assert "the driver did not answer" in judged(see(pair, live=True)).reason
 
 
+def test_a_bound_of_the_users_own_does_not_stand_in_for_a_tool_that_failed() -> None:
+    seen = see(GOOD, own=Own(GB), failed=("nvbandwidth itself failed: host_to_device_memcpy_ce: error",))
+
+    assert verdict(seen) is Verdict.UNKNOWN
+    assert "nvbandwidth itself failed" in judged(seen, "file").reason
+
+
 def test_a_gpu_that_reaches_no_other_one_has_no_verdict_beside_others_that_do() -> None:
     facts = machine(gpu(0, NV4), gpu(1, NV4), gpu(2), pairs="NV4")
     checked = dataclasses.replace(GOOD, checks=(Check("copies", 8, 0),))
