@@ -170,7 +170,7 @@ def _history(named: Sequence[Named]) -> Table:
     dated = all(
         isinstance(moment.second, Quantity)
         for each in named
-        if each.cache.history is not None
+        if not isinstance(each.cache.history, Absent)
         for moment in each.cache.history.moments
     )
     columns = (
@@ -180,7 +180,7 @@ def _history(named: Sequence[Named]) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     for each in named:
-        if each.cache.history is None:
+        if isinstance(each.cache.history, Absent):
             continue
         for what in ("allocated", "reserved"):
             rows += [
@@ -205,7 +205,7 @@ def _peak(named: Sequence[Named]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for each in named:
         past = each.cache.history
-        if past is None:
+        if isinstance(past, Absent):
             continue
         rows += _by_code(each, past.at_peak)
         if past.before:
@@ -215,7 +215,10 @@ def _peak(named: Sequence[Named]) -> Table:
 
 def _lasting(named: Sequence[Named]) -> Table:
     rows = [
-        row for each in named if each.cache.history is not None for row in _by_code(each, each.cache.history.lasting)
+        row
+        for each in named
+        if not isinstance(each.cache.history, Absent)
+        for row in _by_code(each, each.cache.history.lasting)
     ]
     return Table("lasting", "What was had within the record and never given back", _CODE_COLUMNS, tuple(rows))
 

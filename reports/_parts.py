@@ -395,8 +395,5 @@ def _without_part(text: str, label: str, part: str) -> str:
     """A line of evidence without the name of its own part, which stands before it: ``GPU 3 (0000:4e:00.0): hot``."""
     if not part:
         return text
-    return (
-        re.sub(rf"{re.escape(spelled(label))} {re.escape(part)}(?: \([^()]*\))?: ", "", text, count=1)
-        if text.startswith(spelled(label))
-        else text
-    )
+    named = rf"^{re.escape(spelled(label))} {re.escape(part)}(?: \([^()]*\))?: "
+    return re.sub(named, "", text, count=1)

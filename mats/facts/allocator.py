@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from mats.facts.gpu import UNASKED, Text
-from mats.model import Reading
+from mats.model import Absent, Reading
 
 
 class Allocator(enum.StrEnum):
@@ -129,7 +129,7 @@ class HistoryFacts:
     events: int
     moments: tuple[MomentFacts, ...]
     """In time order, thinned; lowest and highest of every stretch are kept."""
-    peak: MomentFacts | None
+    peak: MomentFacts
     at_peak: tuple[ShareFacts, ...]
     """Who held what at the peak, largest first."""
     before: int
@@ -190,6 +190,6 @@ class CacheFacts:
     stacks: tuple[tuple[str, ...], ...] = ()
     """Code that asked for memory, innermost first, each line as function and file:line."""
     refusals: tuple[RefusalFacts, ...] = ()
-    history: HistoryFacts | None = None
+    history: HistoryFacts | Absent = UNASKED
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()

@@ -320,7 +320,7 @@ def _cache(
         extents=extents(book.free_sizes),
         map=tuple(sorted(book.segments, key=lambda segment: segment.address)),
         refusals=tuple(_refusals(trace)) if trace else (),
-        history=read_history(trace, book.used + book.pending, reserved, stacks) if trace and recorded else None,
+        history=read_history(trace, book.used + book.pending, reserved, stacks) if trace and recorded else unrecorded,
         settings=settings,
     )
 

@@ -159,7 +159,7 @@ def test_the_peak_is_given_to_the_code_that_held_it() -> None:
     )
 
     past = cache.history
-    assert past is not None and past.peak is not None
+    assert not isinstance(past, Absent)
     assert (past.peak.event, past.peak.allocated) == (1, 42 * MIB)
     assert past.before == 10 * MIB
     held = [(cache.stacks[share.stack][0], share.size, share.blocks) for share in past.at_peak]
@@ -176,7 +176,7 @@ def test_a_long_history_is_thinned_and_keeps_its_peak() -> None:
 
     past = history(*events).history
 
-    assert past is not None and past.peak is not None
+    assert not isinstance(past, Absent)
     assert len(past.moments) < 2001
     assert max(moment.allocated for moment in past.moments) == past.peak.allocated == 1000
 
@@ -329,7 +329,7 @@ def test_an_event_that_torch_does_not_write_is_refused(damaged: Any) -> None:
 def test_an_event_of_a_torch_to_come_is_passed_over() -> None:
     cache = history(event("alloc", 0, 8), {"action": "teleport", "size": 3, "more": {}}, used=8)
 
-    assert cache.history is not None and cache.history.events == 2
+    assert not isinstance(cache.history, Absent) and cache.history.events == 2
 
 
 def test_every_cut_of_a_snapshot_ends_in_a_sentence() -> None:
