@@ -23,7 +23,7 @@ from mats.model import (
 from ._latency_faults import CATALOGUE
 from ._latency_limits import LINES, bound_of
 from ._latency_lines import SLOW, Classes, channels
-from ._latency_rates import LINES_CLEAN, LINES_FAULTY, METHOD, upper_bound
+from ._latency_rates import LINES_CLEAN, LINES_FAULTY, rates
 from ._statistics import thin
 
 BIN = 0.1
@@ -81,24 +81,7 @@ def _measurements(test: LineTest, first: Classes) -> Iterator[Measurement]:
     yield Measurement("latency.slow_line_factor", Quantity(first.factor, _RATIO), statistic="median of the slow lines")
     yield Measurement(confirmed, _confirmed(test), method="seen in two allocations; 1 where it was not")
     if test.rated:
-        yield from _rates()
-
-
-def _rates() -> Iterator[Measurement]:
-    yield Measurement(
-        "latency.line_false_alarm_rate",
-        Quantity(upper_bound(LINES_CLEAN.hits, LINES_CLEAN.worlds), _RATIO),
-        statistic=f"95 % upper bound, {LINES_CLEAN.hits} of {LINES_CLEAN.worlds} clean runs",
-        method=METHOD,
-    )
-    for rate in LINES_FAULTY:
-        yield Measurement(
-            "latency.line_detection_rate",
-            Quantity(rate.hits / rate.worlds, _RATIO),
-            labels=(("slower_by", f"{rate.slower:.0%}"),),
-            statistic=f"{rate.hits} of {rate.worlds} runs with one slow channel",
-            method=METHOD,
-        )
+        yield from rates("latency.line_", LINES_CLEAN, LINES_FAULTY, "one slow channel")
 
 
 def _confirmed(test: LineTest) -> Reading:

@@ -7,7 +7,10 @@ between multiprocessors, which was measured on an NVIDIA L40.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from mats.model import Measurement, Quantity, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +39,24 @@ LINES_CLEAN = Rate(0.0, 0, 360)
 LINES_FAULTY = (Rate(0.10, 371, 600), Rate(0.20, 600, 600), Rate(0.47, 600, 600))
 """Runs in which one slow channel of 4, 8, 16, 32 or 64 was warned of."""
 METHOD = "simulated with assumed noise, not measured on a GPU: see benchmarks/RESULTS.md"
+
+
+def rates(prefix: str, clean: Rate, faulty: Sequence[Rate], fault: str) -> Iterator[Measurement]:
+    """How often a method errs, as ``PREFIXfalse_alarm_rate`` and ``PREFIXdetection_rate``, ratios both.
+
+    ``fault``: what each of the faulty runs had, such as "one slow region".
+    """
+    yield Measurement(
+        f"{prefix}false_alarm_rate",
+        Quantity(upper_bound(clean.hits, clean.worlds), Unit.RATIO),
+        statistic=f"95 % upper bound, {clean.hits} of {clean.worlds} clean runs",
+        method=METHOD,
+    )
+    for rate in faulty:
+        yield Measurement(
+            f"{prefix}detection_rate",
+            Quantity(rate.hits / rate.worlds, Unit.RATIO),
+            labels=(("slower_by", f"{rate.slower:.0%}"),),
+            statistic=f"{rate.hits} of {rate.worlds} runs with {fault}",
+            method=METHOD,
+        )

@@ -30,7 +30,7 @@ from ._latency_ladder import observe_ladder
 from ._latency_limits import LIMITS
 from ._latency_line_results import LineTest, observe_lines
 from ._latency_map import Comparison, Standing, chance_alarms
-from ._latency_rates import CLEAN, FAULTY, METHOD, upper_bound
+from ._latency_rates import CLEAN, FAULTY, rates
 from ._statistics import thin
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def _map_measurements(outcome: Outcome, seen: Comparison) -> Iterator[Measuremen
         samples=thin([region.excess for region in known]),
     )
     yield Measurement("latency.region_excess_confirmed", _confirmed(outcome, seen), method="seen in two allocations")
-    yield from _rates(outcome)
+    if outcome.info.kind != "host":
+        yield from rates("latency.", CLEAN, FAULTY, "one slow region")
 
 
 def _confirmed(outcome: Outcome, seen: Comparison) -> Reading:
@@ -225,26 +226,6 @@ def _confirmed(outcome: Outcome, seen: Comparison) -> Reading:
     if again is None:
         return Absent(AbsenceKind.UNREADABLE, "the second look: no chain was walked to its end")
     return Quantity(min(seen.excess, again.excess), _RATIO)
-
-
-def _rates(outcome: Outcome) -> Iterator[Measurement]:
-    """How often the method errs, as far as a simulation can tell."""
-    if outcome.info.kind == "host":
-        return
-    yield Measurement(
-        "latency.false_alarm_rate",
-        Quantity(upper_bound(CLEAN.hits, CLEAN.worlds), _RATIO),
-        statistic=f"95 % upper bound, {CLEAN.hits} of {CLEAN.worlds} clean runs",
-        method=METHOD,
-    )
-    for rate in FAULTY:
-        yield Measurement(
-            "latency.detection_rate",
-            Quantity(rate.hits / rate.worlds, _RATIO),
-            labels=(("slower_by", f"{rate.slower:.0%}"),),
-            statistic=f"{rate.hits} of {rate.worlds} runs with one slow region",
-            method=METHOD,
-        )
 
 
 def _name(outcome: Outcome, index: int, standing: Standing) -> str:
