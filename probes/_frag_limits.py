@@ -11,7 +11,7 @@ FLOOR, FLOOR_SHARE = 512 << 20, 0.02
 """Below so many bytes, or that share of the device where it is less, no share alarms."""
 
 _OWN = Source(
-    "README of mats",
+    "mats explain frag, a convention of this project",
     "18 % of what is reserved and at least 512 MiB or 2 % of the device: quiet on eight of nine public snapshots, of "
     "which none but the ninth lost memory that mattered",
     SourceKind.CONVENTION,

@@ -72,11 +72,12 @@ def observe(caches: Sequence[CacheFacts], question: Question, notes: Sequence[st
     said: list[str] = list(notes)
     for each in named:
         measurements += _measured(each)
-        for request, refused in _requests(each.cache, question):
+        requests = tuple(_requests(each.cache, question))
+        for request, refused in requests:
             explanation = explain(each.cache, request, refused=refused)
             diagnoses += _diagnosis(each, explanation)
             said += _sentence(each, request, explanation, refused)
-        measurements += _unmet(each, diagnoses)
+        measurements += _unmet(each, diagnoses if requests else None)
         said += [f"{each.name}: {note}." for note in each.cache.notes]
     measurements += _changes(named)
     return Observation(
@@ -230,12 +231,13 @@ def _sentence(each: Named, request: RefusalFacts, explanation: Explanation, refu
         yield f"{each.name}: {short(request.wanted)} was asked for by {' < '.join(request.stack[:4])}."
 
 
-def _unmet(each: Named, diagnoses: Sequence[Diagnosis]) -> Iterator[Measurement]:
-    """How many requests fail for which reason; 0 of each where none does."""
-    own = [diagnosis.explains for diagnosis in diagnoses if diagnosis.labels == each.labels]
+def _unmet(each: Named, diagnoses: Sequence[Diagnosis] | None) -> Iterator[Measurement]:
+    """How many requests fail for which reason, 0 of each where none does; absent where there is no request (None)."""
+    own = [diagnosis.explains for diagnosis in diagnoses or () if diagnosis.labels == each.labels]
+    none = Absent(AbsenceKind.NOT_SUPPORTED, "requests: none was refused, and none is asked about")
     for key in dict.fromkeys(NAMES.values()):
-        count = own.count(f"frag.{key}")
-        yield Measurement(f"frag.{key}", Quantity(count, Unit.COUNT), each.labels, method="requests")
+        reading = none if diagnoses is None else Quantity(own.count(f"frag.{key}"), Unit.COUNT)
+        yield Measurement(f"frag.{key}", reading, each.labels, method="requests")
 
 
 def _changes(named: Sequence[Named]) -> Iterator[Measurement]:

@@ -13,6 +13,9 @@ glues pages of 2 MiB that need not be neighbours, so that the device itself does
 was refused that fits in what is free. What a pool of cudaMallocAsync keeps. Which memory is used often: no counter of a
 GPU tells it. Nothing in a snapshot is executed; what is no plain data is refused.
 
+Judged by a convention: stuck memory above 18 % of what is reserved and of 512 MiB or 2 % of the device at least. Of
+nine public snapshots that were held against it, it speaks of the one that had lost memory that mattered.
+
 Not judged: 1 less the largest free block over all free memory. It is above 0.95 in healthy programs.
 
 Sources. pytorch, c10/cuda/CUDACachingAllocator (order of the search, units of segments); torch/cuda/memory (snapshots,

@@ -171,6 +171,9 @@ def _cupy(text: str) -> CacheFacts:
     )
 
 
+_OWN_MEMORY = "the BFC allocator has its memory from the start: the driver's free memory does not enter"
+
+
 def _xla(text: str) -> CacheFacts:
     """JAX: allocatable is the largest piece, available the sum."""
     refusal = RefusalFacts(
@@ -187,7 +190,7 @@ def _xla(text: str) -> CacheFacts:
         returnable=Quantity(0, Unit.BYTE),
         refused=Quantity(1, Unit.COUNT),
         refusals=(refusal,),
-        notes=("the BFC allocator has its memory from the start: the driver's free memory does not enter",),
+        notes=(_OWN_MEMORY,),
     )
 
 
@@ -218,7 +221,7 @@ def _bfc(text: str) -> CacheFacts:
         returnable=Quantity(0, Unit.BYTE),
         refused=Quantity(1, Unit.COUNT),
         refusals=(refusal,),
-        notes=("the BFC allocator has its memory from the start: the driver's free memory does not enter",),
+        notes=(_OWN_MEMORY,),
     )
 
 

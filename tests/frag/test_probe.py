@@ -144,6 +144,16 @@ def test_the_saved_run_has_exact_bytes(tmp_path: Path) -> None:
     assert told["frag.stuck"] == Quantity(17 * MIB - 512, Unit.BYTE)
 
 
+def test_statistics_that_tell_nothing_of_what_is_free_are_not_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    file.write_text('{"allocated_bytes.all.current": 5}')
+
+    code, _, said = mats("frag", str(file))
+
+    assert code == ExitCode.UNKNOWN
+    assert "none was refused, and none is asked about" in said
+
+
 def test_evidence_of_gpus_tells_nothing_of_a_process() -> None:
     code, _, said = mats("frag", str(case("health/smi_csv_gb10.csv")))
 
